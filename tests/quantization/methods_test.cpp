@@ -117,7 +117,7 @@ TEST(Methods, StayWithinTheStatedBounds) {
       const at::Tensor matrix = at::randn({70, 256}).pow(power) * 0.05;
       const at::Tensor x = at::randn({40, 256}) * at::logspace(-1, 1, 256);
       const ChannelStatistics seen = statistics_of(x);
-      const auto method = make_method({c.method, c.group, c.nested});
+      const auto method = make_method({.method = c.method, .group_size = c.group, .double_quant = c.nested});
       const auto parts = method->quantize(matrix, &seen);
       const LocalShard held{.parts = parts, .out = 70, .in = 256, .rows = {{0, 70}}, .columns = {{0, 256}}};
       const at::Tensor dense = method->dequantize(held, 0, 70);
@@ -142,7 +142,8 @@ TEST(PackedMatrix, HasTheGradientsOfTheMatrixItStandsFor) {
     const at::Tensor matrix = at::randn({48, 128});
     const at::Tensor x = at::randn({3, 5, 128});
     const ChannelStatistics seen = statistics_of(x.flatten(0, 1));
-    const auto packed = std::make_shared<PackedMatrix>(make_method({c.method, c.group, c.nested}), 48, 128);
+    const auto packed = std::make_shared<PackedMatrix>(
+        make_method({.method = c.method, .group_size = c.group, .double_quant = c.nested}), 48, 128);
     Parameter dense({48, 128}, Initializer::zeros());
     dense.bind(matrix);
     packed->fill(dense, false, &seen);
