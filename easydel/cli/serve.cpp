@@ -116,8 +116,8 @@ void add_engine_options(CLI::App& command, ServeArguments& given) {
   group->add_flag("--no-prefix-caching", given.no_prefix_caching, "Compute every prompt as a whole");
   group->add_flag("--no-chunked-prefill", given.no_chunked_prefill, "Compute a prompt in one step where it fits");
   group->add_flag("--no-graphs", given.no_graphs, "Do not capture decode steps in CUDA graphs");
-  group->add_flag("--async-scheduling,!--no-async-scheduling", engine.async_scheduling,
-                  "Start each step before the tokens of the last one are known (default: on a GPU)");
+  group->add_flag("--async-scheduling", engine.async_scheduling,
+                  "Start each step before the tokens of the last one are known");
   group->add_option("--speculative-tokens", engine.num_speculative_tokens,
                     "Tokens to guess ahead by what followed the last ones before (default: none)");
   group->add_option("--ngram-max", engine.ngram_max, "Last tokens that guessing looks for, at most (default: 4)");

@@ -504,7 +504,7 @@ Json observe_server(const Json& config) {
                             {"graphs", engine.use_graphs},
                             {"guesses", engine.num_speculative_tokens},
                             {"method", engine.speculative_method},
-                            {"ahead", engine.async_scheduling.value_or(false)},
+                            {"ahead", engine.async_scheduling},
                             {"ngrams", Json::array({engine.ngram_max.value_or(0), engine.ngram_min.value_or(0)})},
                             {"seed", static_cast<int64_t>(engine.seed)}});
   for (const auto& [name, directory] : options.adapters) seen["adapters"][name] = directory;

@@ -154,7 +154,7 @@ constexpr OtherKey kBaseValues[] = {{"backend", "null", "Set platform.backend."}
                                     {"use_sharding_constraint", "*", kJax}};
 
 constexpr string_view kEngine = "The engine here has no such setting.";
-constexpr OtherKey kEsurge[] = {{"async_scheduling", "*", kEngine},
+constexpr OtherKey kEsurge[] = {{"async_scheduling", "*", "Set serve.async_scheduling."},
                                 {"auto_cap_new_tokens", "*", kEngine},
                                 {"auto_shard_model", "*", kEngine},
                                 {"auto_truncate_prompt", "*", kEngine},

@@ -198,8 +198,7 @@ void list_fields(ServeSection& s, FieldVisitor& v) {
     "Compute every prompt as a whole; null: the opposite of esurge.enable_prefix_caching, else false.");
   v("no_chunked_prefill", s.no_chunked_prefill, "Compute a prompt in one step where it fits.");
   v("no_graphs", s.no_graphs, "Do not capture decode steps in CUDA graphs.");
-  v("async_scheduling", s.async_scheduling,
-    "Start each step before the tokens of the last one are known; null: on a GPU.");
+  v("async_scheduling", s.async_scheduling, "Start each step before the tokens of the last one are known.");
   v("speculative_tokens", s.speculative_tokens, "Tokens to guess ahead; 0: none, or 4 with draft_model.");
   v("ngram_max", s.ngram_max, "Last tokens that guessing looks for, at most; null: 4.");
   v("ngram_min", s.ngram_min, "Last tokens that guessing looks for, at least; null: 1.");

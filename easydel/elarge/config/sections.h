@@ -148,7 +148,7 @@ struct ServeSection {
   bool no_chunked_prefill = false;
   bool no_graphs = false;
   int64_t speculative_tokens = 0;
-  std::optional<bool> async_scheduling;
+  bool async_scheduling = false;
   std::optional<int64_t> ngram_max, ngram_min;
   std::optional<std::string> draft_model;
   TextMap adapter;  // names and directories

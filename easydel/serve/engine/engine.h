@@ -37,10 +37,9 @@ struct EngineOptions {
   // Tokens at the end that ngram looks for earlier in the sequence; absent: 4 at most, 1 at least. Refused without it.
   std::optional<int64_t> ngram_max = {}, ngram_min = {};
   bool use_graphs = true;  // CUDA graphs of decode steps
-  // Each step is planned and started before the tokens of the last one are known. Absent: on a GPU. Steps that must
-  // know them wait: those with a grammar, penalties or top log-probabilities. Not with speculation, nor with several
-  // ranks.
-  std::optional<bool> async_scheduling = {};
+  // Each step is planned and started before the tokens of the last one are known. Steps that must know them wait: those
+  // with a grammar, penalties or top log-probabilities. Not with speculation, nor with several ranks.
+  bool async_scheduling = false;
   uint64_t seed = 0;                              // of requests that have none
   std::shared_ptr<GrammarCompiler> grammar = {};  // absent: requests with a grammar are refused
 };

@@ -103,10 +103,9 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
     runner_.emplace(model_, std::make_shared<RaggedPagesCache>(std::move(pages)),
                     options_.use_graphs ? options_.max_num_seqs : 0, std::make_unique<AdapterTable>(*model_));
     require<NotSupportedError>(
-        !options_.async_scheduling.value_or(false) || (options_.num_speculative_tokens == 0 && !runner_->is_shared()),
+        !options_.async_scheduling || (options_.num_speculative_tokens == 0 && !runner_->is_shared()),
         "[engine] async_scheduling is not supported with speculation, nor on a mesh.");
-    looks_ahead_ =
-        options_.async_scheduling.value_or(!is_cpu) && options_.num_speculative_tokens == 0 && !runner_->is_shared();
+    looks_ahead_ = options_.async_scheduling;
     drafter_ = make_drafter(options_, *model_, tokens_per_page, num_pages, info_.max_model_len);
   }
   if (runner_ && runner_->is_shared() && !runner_->is_leader()) {
