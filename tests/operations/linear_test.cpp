@@ -91,7 +91,7 @@ TEST(Linear, EqualsTorchForAFewVectors) {
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     const double tolerance = type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : 0.02;
     for (const int64_t width : {1, 15, 64, 100, 577}) {
-      for (const int64_t vectors : {1, 3, 4, 5, 10, 63}) {
+      for (const int64_t vectors : {1, 3, 4, 5}) {
         const Tensor x = at::randn({vectors, 1, width}).to(type);
         std::vector<LinearMap> maps;
         for (const int64_t rows : {1, 700, 33})

@@ -7,7 +7,6 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/operations/checkpoint.h"
-#include "easydel/operations/kernels/cpu/float_product.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cuda/row_products.h"
@@ -86,13 +85,7 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }
 
 // A matrix times a few vectors should be bound by memory bandwidth; torch's products are slower. Not differentiable.
-// Where torch's library has no good kernels for a processor, it is slower up to where our own for large products
-// begins.
-constexpr int64_t kFewVectors = 4, kSomeVectors = 63;
-
-int64_t few_vectors(const Tensor& x) {
-  return x.scalar_type() == at::kFloat && kernels::float_product_preferred() ? kSomeVectors : kFewVectors;
-}
+constexpr int64_t kFewVectors = 4;
 
 // For dense, unsharded weights of x's type, without gradient.
 bool is_plain(const Tensor& x, const LinearMap& map) {
@@ -112,7 +105,7 @@ std::vector<cuda_fused::RowMap> row_maps(const std::vector<LinearMap>& maps) {
 bool are_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {
   if (!std::all_of(maps.begin(), maps.end(), [&](const LinearMap& map) { return is_plain(x, map); })) return false;
   if (x.is_cuda()) return cuda_fused::can_multiply_rows(x, row_maps(maps), {});
-  return x.numel() <= few_vectors(x) * x.size(-1) && kernels::applies(x);
+  return x.numel() <= kFewVectors * x.size(-1) && kernels::applies(x);
 }
 
 std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {

@@ -1,8 +1,6 @@
 // Matrices times a few vectors, bound by memory bandwidth. Included only by kernels.cpp.in.
 #pragma once
 
-#include <type_traits>
-
 #include "easydel/operations/kernels/cpu/kernels.h"
 #include "easydel/operations/kernels/cpu/scalar.h"
 
@@ -115,75 +113,9 @@ inline acc_t<T> dot(const T* w, const acc_t<T>* x, int64_t width) {
   return sum;
 }
 
-#if defined(__AVX512F__)
-constexpr int64_t kBlockedVectors = 5;  // from so many on, sums are made in blocks
-
-// R rows of the weight times V vectors: a block of sums in registers, so that what is loaded is used several times.
-template <int R, int V>
-inline void multiply_square(const GemvArgs& args, int64_t row, int64_t vector) {
-  const float* const w = static_cast<const float*>(args.weight) + row * args.width;
-  const float* const x = static_cast<const float*>(args.x) + vector * args.width;
-  const auto* const bias = static_cast<const float*>(args.bias);
-  auto* const y = static_cast<float*>(args.y);
-  __m512 sums[R][V];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) sums[r][v] = _mm512_setzero_ps();
-  const auto add = [&](int64_t i, __mmask16 lanes) __attribute__((always_inline)) {
-    if (vector == 0) {  // the rows that come next, while these are read for the first time
-#pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) __builtin_prefetch(w + (R + r) * args.width + i);
-    }
-    __m512 values[V];
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) values[v] = _mm512_maskz_loadu_ps(lanes, x + v * args.width + i);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      const __m512 weights = _mm512_maskz_loadu_ps(lanes, w + r * args.width + i);
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) sums[r][v] = _mm512_fmadd_ps(weights, values[v], sums[r][v]);
-    }
-  };
-  int64_t i = 0;
-  for (; i + 16 <= args.width; i += 16) add(i, 0xffff);
-  if (i < args.width) add(i, static_cast<__mmask16>((1U << (args.width - i)) - 1));
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      const float sum = _mm512_reduce_add_ps(sums[r][v]);
-      y[(vector + v) * args.y_row + row + r] = bias ? sum + bias[row + r] : sum;
-    }
-}
-
-template <int R>
-inline void multiply_rows(const GemvArgs& args, int64_t row) {
-  int64_t v = 0;
-  for (; v + 4 <= args.vectors; v += 4) multiply_square<R, 4>(args, row, v);
-  switch (args.vectors - v) {
-    case 3: return multiply_square<R, 3>(args, row, v);
-    case 2: return multiply_square<R, 2>(args, row, v);
-    case 1: return multiply_square<R, 1>(args, row, v);
-    default: return;
-  }
-}
-
-inline void multiply_blocks(const GemvArgs& args, int64_t begin, int64_t end) {
-  int64_t row = begin;
-  for (; row + 4 <= end; row += 4) multiply_rows<4>(args, row);
-  for (; row < end; ++row) multiply_rows<1>(args, row);
-}
-#endif
-
 template <class T>
 void gemv(const GemvArgs& args, int64_t begin, int64_t end) {
   using A = acc_t<T>;
-#if defined(__AVX512F__)
-  if constexpr (std::is_same_v<T, float>) {
-    if (args.vectors >= kBlockedVectors) return multiply_blocks(args, begin, end);
-  }
-#endif
   const T* bias = static_cast<const T*>(args.bias);
   for (int64_t row = begin; row < end; ++row) {
     const T* w = static_cast<const T*>(args.weight) + row * args.width;
