@@ -125,7 +125,7 @@ TEST_P(Adapted, PackedIsTheDenseModelOfTheDequantizedWeights) {
       const auto same = [&](const quantization::ExpertStack& other) { return other.path == stack.path; };
       std::find_if(dense_stacks.begin(), dense_stacks.end(), same)
           ->stack->dense->value()
-          .copy_(stack.experts->transposed() ? all.transpose(1, 2) : all);
+          .copy_(stack.stack->transposed ? all.transpose(1, 2) : all);
     }
     for (const std::string& path : paths) {
       if (stacks.contains(path)) continue;

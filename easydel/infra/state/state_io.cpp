@@ -194,12 +194,27 @@ State State::load_optimizer(const fs::path& load_directory,
   return next;
 }
 
+namespace {
+
+// Some libraries give a product other last bits where a matrix begins elsewhere in memory than what is allocated does. A
+// mapped tensor may; it would be copied by the first update anyway, and copied now the run goes on bit for bit.
+void align(GraphState& parameters) {
+  constexpr std::uintptr_t kAlignment = 64;
+  for (const auto& [path, tensor] : GraphState(parameters)) {
+    if (!tensor.is_cpu() || reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % kAlignment == 0) continue;
+    parameters.set(path, tensor.detach().clone().set_requires_grad(tensor.requires_grad()));
+  }
+}
+
+}  // namespace
+
 bool is_saved_state(const fs::path& directory) { return fs::exists(directory / kStateFile); }
 
 State State::load_state(const fs::path& load_directory, const LoadOptions& options, optim::GradientTransformation tx,
                         TaskType model_task) {
   const Json json = read_state_file(load_directory);
   State state = load_model(load_directory.string(), model_task, options)->to_state();
+  align(state.graphstate);
   state.step = json.at("step").as_int();
   state.tx = std::move(tx);
   return json.contains("optimizer") ? state.load_optimizer(load_directory) : state.tx ? state.init_tx(state.tx) : state;
