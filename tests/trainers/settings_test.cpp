@@ -229,6 +229,7 @@ std::vector<SettingProbe> kto_probes() {
 }
 
 std::vector<SettingProbe> bco_probes() {
+  const Json matching = set(R"({"underlying_distribution_matching": true})");
   return {{"beta", 0.5},
           {"max_prompt_length", 2},
           {"max_completion_length", 2},
@@ -237,9 +238,10 @@ std::vector<SettingProbe> bco_probes() {
           {"disable_dropout", false},
           {"precompute_ref_log_probs", true},
           {"logprob_vocab_chunk_size", 8},
-          {"prompt_sample_size", 8},
-          {"min_density_ratio", 0.1},
-          {"max_density_ratio", 2.0}};
+          {"underlying_distribution_matching", true},
+          {"prompt_sample_size", 2, matching},
+          {"min_density_ratio", 3.0, matching},
+          {"max_density_ratio", 0.5, matching}};
 }
 
 std::vector<SettingProbe> cpo_probes() {

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from datasets import Dataset
 from safetensors.torch import load_file
+from sklearn.linear_model import LogisticRegression
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 from trl.experimental.cpo import CPOConfig, CPOTrainer
@@ -184,6 +185,56 @@ class Trl(unittest.TestCase):
                 **job["arguments"], **kept, "max_training_steps": steps}}, eval_data=data)
         self.assertEqual([step["delta"] for step in again[0] if "delta" in step], [step["delta"] for step in whole[0][2:]])
         self.assertEqual(largest_difference(again[1], whole[1]), 0)
+
+    def test_bco_weighs_unwanted_answers_by_their_prompts(self):
+        """Underlying distribution matching: the formula that trl had, with its classifier, which is scikit-learn's."""
+        generator, beta, limits = random.Random(1), 0.3, (0.2, 1.0)
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"], "label": generator.random() < 0.5}
+                for row in make_pairs(BATCH * STEPS)]
+        for row in rows:
+            row["prompt"] += "zz" * row["label"] * generator.randrange(3)  # prompts tell the answers apart, a little
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        reference, model = make_model(self.directory / "reference", seed=7), make_model(self.directory / "model")
+
+        def vectors(part):
+            found = []
+            for row in part:
+                ids = make_tokenizer()(row["prompt"], return_tensors="pt").input_ids
+                with torch.no_grad():
+                    found.append(reference(ids, output_hidden_states=True).hidden_states[-1][0].double().mean(0))
+            return torch.stack(found)
+
+        judge = LogisticRegression(class_weight="balanced", tol=1e-9, max_iter=10000)
+        judge.fit(vectors(rows), [row["label"] for row in rows])
+        optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
+        steps, seen, clamped = [], [], 0
+        for step in range(STEPS):
+            batch = rows[step * BATCH:(step + 1) * BATCH]
+            wanted = torch.tensor([row["label"] for row in batch])
+            with torch.no_grad():
+                p = torch.tensor(judge.predict_proba(vectors(batch))[:, 1])
+                plain = p / (1 - p + 1e-8)
+                ratios = plain.clamp(*limits).float()
+                clamped += ((plain < limits[0]) | (plain > limits[1]))[~wanted].sum().item()
+                before = answer_logps(reference, batch)
+            logps = answer_logps(model, batch)
+            rewards = beta * (logps - before)
+            seen += rewards.tolist()
+            delta = sum(seen) / len(seen)
+            losses = torch.where(wanted, -F.logsigmoid(rewards - delta), -ratios * F.logsigmoid(delta - rewards))
+            optimizer.zero_grad()
+            losses.mean().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            steps.append({"loss": losses.mean().item(), "delta": delta, "density_ratio": ratios[~wanted].mean().item()})
+        self.assertTrue(0 < clamped < sum(not row["label"] for row in rows), clamped)
+        job = dict(model=self.directory / "model", data=data, trainer_type="bco", other=self.directory / "reference",
+                   arguments={**PAIRS, "beta": beta, "underlying_distribution_matching": True, "prompt_sample_size": 64,
+                              "min_density_ratio": limits[0], "max_density_ratio": limits[1]})
+        for mesh in (None, [1, 2, 1, 2, 1]):
+            with self.subTest(mesh=mesh):
+                ours = run_ours(PROGRAM, self.directory, **job, mesh=mesh)
+                self.compare(ours, (steps, weights_of(model)), ["delta", "density_ratio"])
 
     def test_cpo(self):
         rows = make_pairs(BATCH * STEPS)

@@ -58,15 +58,16 @@ void check_bco(const BcoArguments& b, const ArgumentChecker& c) {
   check_preference(b, c);
   c.only(!b.precompute_ref_log_probs, "precompute_ref_log_probs", "be false with bco", "true",
          "The reference runs in each step.");
+  c.at_least("prompt_sample_size", b.prompt_sample_size, 1);
+  c.positive("min_density_ratio", b.min_density_ratio);
+  c.rule(b.max_density_ratio >= b.min_density_ratio && std::isfinite(b.max_density_ratio), "max_density_ratio",
+         concat("be a finite number not below min_density_ratio, which is ", b.min_density_ratio), b.max_density_ratio);
+  if (b.underlying_distribution_matching) return;
   const BcoArguments standard;
-  constexpr std::string_view kNoMatching =
-      "It belongs to underlying distribution matching, which is not supported yet: unwanted answers weigh the same.";
-  c.only(b.prompt_sample_size == standard.prompt_sample_size, "prompt_sample_size", "not be given",
-         b.prompt_sample_size, kNoMatching);
-  c.only(b.min_density_ratio == standard.min_density_ratio, "min_density_ratio", "not be given", b.min_density_ratio,
-         kNoMatching);
-  c.only(b.max_density_ratio == standard.max_density_ratio, "max_density_ratio", "not be given", b.max_density_ratio,
-         kNoMatching);
+  constexpr std::string_view kNoMatching = "be used together with underlying_distribution_matching";
+  c.rule(b.prompt_sample_size == standard.prompt_sample_size, "prompt_sample_size", kNoMatching, b.prompt_sample_size);
+  c.rule(b.min_density_ratio == standard.min_density_ratio, "min_density_ratio", kNoMatching, b.min_density_ratio);
+  c.rule(b.max_density_ratio == standard.max_density_ratio, "max_density_ratio", kNoMatching, b.max_density_ratio);
 }
 
 void check_kto_and_cpo(const TrainingArguments& a, const ArgumentChecker& c) {
