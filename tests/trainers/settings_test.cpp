@@ -294,6 +294,7 @@ std::vector<SettingProbe> grpo_probes() {
           {"importance_sampling_level", "sequence", again},
           {"scale_rewards", "none"},
           {"top_entropy_quantile", 0.5},
+          {"replay_buffer_size", 2},
           {"use_bias_correction_kl", false},
           {"sapo_temperature_pos", 2.0, sapo},
           {"sapo_temperature_neg", 2.0, sapo},

@@ -164,6 +164,7 @@ void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
   c.one_of("scale_rewards", g.scaling(), {"group", "batch", "none"});
   c.rule(g.top_entropy_quantile > 0 && g.top_entropy_quantile <= 1, "top_entropy_quantile", "lie in (0, 1]",
          g.top_entropy_quantile);
+  c.at_least("replay_buffer_size", g.replay_buffer_size, 0);
   c.positive("sapo_temperature_pos", g.sapo_temperature_pos);
   c.positive("sapo_temperature_neg", g.sapo_temperature_neg);
   for (const auto& [key, value] : {std::pair{"vespo_k_pos", g.vespo_k_pos},

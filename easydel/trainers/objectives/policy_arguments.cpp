@@ -87,6 +87,8 @@ void list_fields(GrpoArguments& g, FieldVisitor& v) {
   v("scale_rewards", g.scale_rewards,
     "What advantages are divided by: the standard deviation of a group or batch; none.");
   v("top_entropy_quantile", g.top_entropy_quantile, "The share of tokens, by entropy, that the policy's loss has.");
+  v("replay_buffer_size", g.replay_buffer_size,
+    "Groups kept to be trained on again where all rewards of a group are the same; 0: none.");
   v("use_bias_correction_kl", g.use_bias_correction_kl, "Multiply the divergence by the ratio.");
   v("sapo_temperature_pos", g.sapo_temperature_pos, "Temperature of sapo for positive advantages.");
   v("sapo_temperature_neg", g.sapo_temperature_neg, "The same for the others.");

@@ -46,6 +46,7 @@ struct GrpoArguments {
   std::string importance_sampling_level = "token";  // or sequence
   Json scale_rewards = "group";                     // or batch, none; true and false are group and none
   double top_entropy_quantile = 1.0;
+  int64_t replay_buffer_size = 0;  // groups that are kept for those whose rewards are all the same; 0: none
   bool use_bias_correction_kl = true;
   double sapo_temperature_pos = 1.0;
   double sapo_temperature_neg = 1.05;
