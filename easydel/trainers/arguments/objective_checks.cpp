@@ -219,6 +219,7 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   c.rule(g.beta >= 0 && g.beta <= 1, "beta", "lie in [0, 1]", g.beta);
   c.at_least("max_new_tokens", g.max_new_tokens, 1);
   c.at_least("logits_chunk_size", g.logits_chunk_size, 1);
+  check_written(a.written, c);
   c.name("step_separator", a.prm.step_separator);
   c.at_least("max_completion_length", a.prm.max_completion_length, 1);
   c.name("label_field", a.classification.label_field);

@@ -47,6 +47,12 @@ void list_drawing_fields(RolloutArguments& r, FieldVisitor& v) {
   v("disable_dropout", r.disable_dropout, "Train without dropout.");
 }
 
+void list_penalty_fields(RolloutArguments& r, FieldVisitor& v) {
+  v("presence_penalty", r.presence_penalty, "Taken from the score of tokens that the completion has.");
+  v("frequency_penalty", r.frequency_penalty, "The same for each time that it has them.");
+  v("repetition_penalty", r.repetition_penalty, "Penalty of tokens that occurred; 1: none.");
+}
+
 void list_sampling_fields(RolloutArguments& r, FieldVisitor& v) {
   list_drawing_fields(r, v);
   v("num_iterations", r.num_iterations, "How many times each completion is trained on.");
