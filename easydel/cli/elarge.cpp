@@ -263,8 +263,9 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option(
           "--trainer", options->trainer,
-          "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, "
-          "rloo, ppo, online_dpo, xpo, nash_md, embedding, contrastive")
+          "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, seq_kd, on_policy_distillation, "
+          "sparse_distillation, classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding, "
+          "contrastive")
       ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer, "Tokenizer directory (default: the model's)");
   command->add_option("--reference", options->reference,
@@ -276,7 +277,8 @@ void add_train_command(CLI::App& app) {
   command->add_option("--reward-model", options->reward_model, "Reward model for trainers with rewards");
   command->add_option("--value-model", options->value_model,
                       "Value model for ppo, which is trained too (default: the reward model, else the model itself)");
-  command->add_option("--teacher", options->teacher, "Teacher model for distillation and gkd");
+  command->add_option("--teacher", options->teacher,
+                      "Teacher model for distillation, gkd, seq_kd, on_policy_distillation and sparse_distillation");
   command->add_option("--steps", options->steps, "Number of optimizer steps")->check(CLI::PositiveNumber);
   command->add_option("--epochs", options->epochs, "Number of passes over the data (default: 1 without --steps)")
       ->check(CLI::PositiveNumber);

@@ -239,7 +239,7 @@ std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
 // The second model that an objective needs. Without a reference_model it is the model as it was at the beginning.
 std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_type,
                                                      const TrainingArguments& arguments) {
-  if (trainer_type == "distillation" || trainer_type == "gkd") {
+  if (has_teacher(trainer_type)) {
     require<ConfigError>(config_.teacher_model().has_value(), "[elarge] ", trainer_type, " needs a teacher_model.");
     return build_teacher_model();
   }

@@ -49,7 +49,7 @@ def help_of(command: str) -> str:
 
 
 def flags_of(command: str) -> set[str]:
-    return {flag for line in help_of(command).splitlines() for flag in re.findall(r"^ {2,6}(?:-\w,)?(--[a-z][a-z-]*)", line)} - {"--help"}
+    return {flag for line in help_of(command).splitlines() for flag in re.findall(r"^ {2,6}(?:-\w,)?(--[a-z][a-z0-9-]*)", line)} - {"--help"}
 
 
 def with_flags(beside: list, added: list) -> list:

@@ -71,8 +71,10 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
     std::string type, more, extra;
   };
   for (const auto& [type, more, extra] :
-       {Case{"sft", "  packing: true\n", ""}, Case{"dpo", "  beta: 0.2\n  max_prompt_length: 256\n", ""},
-        Case{"kto", "  desirable_weight: 1.5\n", ""}, Case{"bco", "  beta: 0.2\n", ""},
+       {Case{"sft", "  packing: true\n", ""},
+        Case{"dpo", "  beta: 0.2\n  max_prompt_length: 256\n", ""},
+        Case{"kto", "  desirable_weight: 1.5\n", ""},
+        Case{"bco", "  beta: 0.2\n", ""},
         Case{"cpo", "  loss_type: simpo\n", ""},
         Case{"grpo",
              "  num_return_sequences: 8\n  rewards: [numeric]\n  max_prompt_length: 64\n  max_completion_length: 64\n",
@@ -83,11 +85,18 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
              ""},
         Case{"ppo", "  rewards: exact\n  num_ppo_epochs: 2\n  max_prompt_length: 64\n",
              "value_model: {name_or_path: v}\n"},
-        Case{"prm", "  step_separator: x\n", ""}, Case{"orpo", "  beta: 0.1\n", ""}, Case{"reward", "", ""},
+        Case{"prm", "  step_separator: x\n", ""},
+        Case{"orpo", "  beta: 0.1\n", ""},
+        Case{"reward", "", ""},
         Case{"base", "", ""},
         Case{"distillation", "  alpha: 0.5\n  temperature: 2.0\n", "teacher_model: {name_or_path: t}\n"},
         Case{"gkd", "  lmbda: 1.0\n  seq_kd: false\n", "teacher_model: {name_or_path: t}\n"},
-        Case{"classification", "  num_labels: 3\n", ""}, Case{"embedding", "  matryoshka_dims: [8, 16]\n", ""},
+        Case{"seq_kd", "  num_generations_per_prompt: 2\n  max_prompt_length: 64\n",
+             "teacher_model: {name_or_path: t}\n"},
+        Case{"on_policy_distillation", "  max_prompt_length: 64\n", "teacher_model: {name_or_path: t}\n"},
+        Case{"sparse_distillation", "  max_prompt_length: 64\n", "teacher_model: {name_or_path: t}\n"},
+        Case{"classification", "  num_labels: 3\n", ""},
+        Case{"embedding", "  matryoshka_dims: [8, 16]\n", ""},
         Case{"contrastive", "  image_field: picture\n", ""}}) {
     const ELargeConfig config = read(with_trainer(type, more) + extra);
     EXPECT_NO_THROW(config.validate()) << type;
@@ -280,13 +289,15 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused<NotSupportedError>(
       with_trainer("sdpo", "  num_return_sequences: 4\n"),
       "[elarge] run.yaml:36: trainer.trainer_type \"sdpo\" is an EasyDeL trainer that is not supported yet; known: "
-      "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, "
-      "ppo, online_dpo, xpo, nash_md, embedding, contrastive.");
-  expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
-                 "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, bco, cpo, "
-                 "orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, "
-                 "nash_md, embedding, contrastive; got \"stf\". Did you "
-                 "mean \"sft\"?");
+      "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, seq_kd, on_policy_distillation, "
+      "sparse_distillation, classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding, "
+      "contrastive.");
+  expect_refused(
+      kSmall + "trainer: {trainer_type: stf}\n",
+      "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, bco, cpo, "
+      "orpo, reward, prm, distillation, gkd, seq_kd, on_policy_distillation, sparse_distillation, classification, "
+      "grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding, contrastive; got \"stf\". Did you "
+      "mean \"sft\"?");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
                                     "supported yet; got \"affine\". Remove it.");

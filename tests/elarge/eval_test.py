@@ -238,7 +238,7 @@ class Eval(unittest.TestCase):
         self.assertEqual(run("elarge", path, "--set", "actions.1.eval.print_results=false"), "the config is valid\n")
 
     def test_examples_are_valid(self):
-        for name in ("sft", "dpo", "kto", "bco", "cpo", "grpo", "gfpo", "rlvr", "rloo", "ppo", "prm", "gkd", "pretrain", "seq2seq",
+        for name in ("sft", "dpo", "kto", "bco", "cpo", "grpo", "gfpo", "rlvr", "rloo", "ppo", "prm", "gkd", "seq_kd", "pretrain", "seq2seq",
                      "embedding", "eval"):
             out = run("elarge", SOURCE / f"examples/elarge/{name}.yaml", "--dry-run")
             self.assertIn("would run: validate\nwould run: " + ("eval" if name == "eval" else "train"), out)

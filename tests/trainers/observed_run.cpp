@@ -94,7 +94,7 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
   std::vector<Json> rows;
   for (int64_t i = 0; i < count; ++i) {
     Json row = Json::object({{"other", words(i + 3, 4)}});
-    if (learns_from_rewards(trainer_type)) {
+    if (learns_from_rewards(trainer_type) || distils_what_is_written(trainer_type)) {
       row["prompt"] = words(i, 3 + i % 4);
       row["answer"] = words(2 * i, 1);
     } else if (trainer_type == "prm") {
@@ -376,7 +376,7 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
     if (!key.starts_with("@")) given[key] = value;
   }
   if (given.at("save_directory") == Json("elsewhere")) given["save_directory"] = (directory / "elsewhere").string();
-  const bool generates = learns_from_rewards(trainer_type);
+  const bool generates = learns_from_rewards(trainer_type), writes = distils_what_is_written(trainer_type);
   const bool has_prompts = trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "bco" ||
                            trainer_type == "cpo" || trainer_type == "orpo";
   if (has_prompts && !given.contains("max_prompt_length")) given["max_prompt_length"] = 3;
@@ -384,6 +384,11 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   if (trainer_type == "gkd" && !given.contains("max_new_tokens")) given["max_new_tokens"] = 3;
   if (trainer_type == "rlvr" && !given.contains("mask_truncated_completions"))
     given["mask_truncated_completions"] = false;  // few of five tokens end
+  if (writes) {
+    for (const char* key : {"max_prompt_length", "max_completion_length"}) {
+      if (!given.contains(key)) given[key] = 5;
+    }
+  }
   if (generates) {
     const Json length = Json::object({{"type", "length"}, {"target", 3}});
     for (const auto& [key, value] :
@@ -395,8 +400,8 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   Json seen = Json::object();
   TrainerOptions options{.trainer_type = trainer_type, .arguments = TrainingArguments::from_json(trainer_type, given)};
   const TrainingArguments& arguments = options.arguments;
-  const bool needs_other = trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" ||
-                           trainer_type == "bco" || generates || settings.contains("@reference");
+  const bool needs_other = has_teacher(trainer_type) || trainer_type == "kto" || trainer_type == "bco" || generates ||
+                           settings.contains("@reference");
   const auto other = needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr;
   const auto pairs = trainer_type == "contrastive" ? make_pair_model(settings, 1) : nullptr;
   const auto recorder = std::make_shared<Recorder>(

@@ -226,6 +226,52 @@ class Policies(unittest.TestCase):
                 names = [*REWARDS, *LENGTHS, "entropy", *CLIPS, *(["kl"] if case.get("beta") else [])]
                 self.compare(self.run_ours("grpo", case, completions="masked.json"), self.run_theirs("grpo", case, masked), names)
 
+    def test_replay_of_groups_whose_rewards_differ(self):
+        """The formula in torch: trl's trainer is experimental, and compares the deviation of a batch with 0, not of its groups."""
+        tokenizer, case = make_tokenizer(), dict(loss_type="dapo", replay_buffer_size=1, epsilon=0.05)
+        policy = AutoModelForCausalLM.from_pretrained(self.directory / "model", attn_implementation="eager")
+        optimizer = torch.optim.SGD(policy.parameters(), lr=RATE)
+
+        def logps(each):
+            log_p = policy(torch.tensor([each["prompt"] + each["ids"]])).logits[0].log_softmax(-1)
+            return log_p[len(each["prompt"]) - 1:-1].gather(-1, torch.tensor(each["ids"]).unsqueeze(-1)).squeeze(-1)
+
+        best, steps = (0, None), []
+        for step in range(STEPS):
+            groups = []
+            for row in self.rows[step * PROMPTS:(step + 1) * PROMPTS]:
+                prompt = tokenizer(row["prompt"]).input_ids
+                group = [{**each, "prompt": prompt} for each in self.known[tokenizer.decode(prompt)]]
+                given = torch.tensor([each["reward"] for each in group if each["reward"] is not None])
+                for each in group:
+                    known = each["reward"] is not None
+                    each["advantage"] = ((each["reward"] - given.mean()) / (given.std() + 1e-4)).item() if known else 0.0
+                    each["old"] = logps(each).detach()
+                score = sum(abs(each["advantage"]) for each in group) * given.std().item()
+                if score > best[0]:
+                    best = score, group
+                groups.append(group if given.std() > 0 else None)
+            rows = [each for group in groups for each in (group or best[1])]
+            tokens, loss = sum(len(each["ids"]) for each in rows), 0
+            for each in rows:
+                ratio = (logps(each) - each["old"]).exp()
+                loss -= torch.min(ratio * each["advantage"], ratio.clamp(0.95, 1.05) * each["advantage"]).sum() / tokens
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            steps.append({"loss": loss.item(), "replayed_groups": groups.count(None) / PROMPTS})
+        self.assertGreater(sum(step["replayed_groups"] for step in steps[1:]), 0)
+        theirs = steps, weights_of(policy)
+        for mesh in (None, [1, 2, 1, 2, 1]):
+            with self.subTest(mesh=mesh):
+                self.compare(self.run_ours("grpo", case, mesh=mesh), theirs, ["replayed_groups"])
+        # A checkpoint has what is kept, of several groups.
+        case = {**case, "replay_buffer_size": 3, "num_iterations": 2, "steps_per_generation": 2}
+        whole = self.run_ours("grpo", case)
+        for count in (1, 3, STEPS):
+            again = self.run_ours("grpo", {**case, "save_directory": str(self.directory / "kept"), "max_training_steps": count})
+        self.assertEqual(largest_difference(again[1], whole[1]), 0)
+
     def test_tools_on_a_mesh(self):
         """A model with a token that is a whole call; a program answers; the same curve on any mesh."""
         call = '<tool_call>\n{"name": "say", "arguments": {"word": "a b"}}\n</tool_call>'

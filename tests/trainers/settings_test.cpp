@@ -35,6 +35,8 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
   Json spoiled = set(R"({"learning_rate": 1e38, "max_training_steps": 4})");
   if (learns_from_rewards(type)) spoiled[type == "ppo" ? "num_ppo_epochs" : "num_iterations"] = 4;
   if (type == "gkd") spoiled["lmbda"] = Json();
+  // Nor can a student: its loss is spoiled instead.
+  if (type == "on_policy_distillation" || type == "sparse_distillation") spoiled = set(R"({"temperature": 1e-40})");
   return {
       {"model_name", "a name"},
       {"save_directory", "elsewhere"},
@@ -229,6 +231,7 @@ std::vector<SettingProbe> kto_probes() {
 }
 
 std::vector<SettingProbe> bco_probes() {
+  const Json matching = set(R"({"underlying_distribution_matching": true})");
   return {{"beta", 0.5},
           {"max_prompt_length", 2},
           {"max_completion_length", 2},
@@ -237,9 +240,10 @@ std::vector<SettingProbe> bco_probes() {
           {"disable_dropout", false},
           {"precompute_ref_log_probs", true},
           {"logprob_vocab_chunk_size", 8},
-          {"prompt_sample_size", 8},
-          {"min_density_ratio", 0.1},
-          {"max_density_ratio", 2.0}};
+          {"underlying_distribution_matching", true},
+          {"prompt_sample_size", 2, matching},
+          {"min_density_ratio", 3.0, matching},
+          {"max_density_ratio", 0.5, matching}};
 }
 
 std::vector<SettingProbe> cpo_probes() {
@@ -292,6 +296,7 @@ std::vector<SettingProbe> grpo_probes() {
           {"importance_sampling_level", "sequence", again},
           {"scale_rewards", "none"},
           {"top_entropy_quantile", 0.5},
+          {"replay_buffer_size", 2},
           {"use_bias_correction_kl", false},
           {"sapo_temperature_pos", 2.0, sapo},
           {"sapo_temperature_neg", 2.0, sapo},
@@ -381,6 +386,24 @@ std::vector<SettingProbe> gkd_probes() {
           {"logits_chunk_size", 3}};
 }
 
+std::vector<SettingProbe> written_probes(const std::string& type) {
+  std::vector<SettingProbe> probes = {{"max_prompt_length", 2},
+                                      {"max_completion_length", 3},
+                                      {"num_generations_per_prompt", 2},
+                                      {"temperature_sampling", 3.0},
+                                      {"top_k", 1},
+                                      {"top_p", 0.01},
+                                      {"presence_penalty", 2.0},
+                                      {"frequency_penalty", 2.0},
+                                      {"repetition_penalty", 5.0}};
+  if (type == "seq_kd") return probes;
+  for (const SettingProbe& probe : {SettingProbe{"temperature", 1.0}, {"alpha", 0.5}, {"logits_chunk_size", 3}})
+    probes.push_back(probe);
+  if (type == "on_policy_distillation") probes.push_back({"generate_with_teacher", true});
+  if (type == "sparse_distillation") probes.push_back({"top_k_teacher", 3});
+  return probes;
+}
+
 std::vector<SettingProbe> classification_probes() {
   return {{"dataset_text_field", "other"},
           {"add_special_tokens", false},
@@ -450,6 +473,7 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
     return probes;
   }
   if (type == "gkd") return gkd_probes();
+  if (distils_what_is_written(type)) return written_probes(type);
   if (type == "reward") return reward_probes();
   if (type == "classification") return classification_probes();
   if (type == "embedding") return embedding_probes();
@@ -478,11 +502,12 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   const bool keeps_start =
       GetParam() == "classification" || GetParam() == "embedding" || GetParam() == "contrastive" || GetParam() == "prm";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
-                    GetParam() == "reward"            ? Json::object()
-                    : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")
-                    : GetParam() == "prm"             ? set(R"({"max_length": 10})")
-                    : GetParam() == "gkd"             ? set(R"({"max_length": 8, "lmbda": 0.0})")
-                                                      : set(R"({"max_length": 5})")});
+                    GetParam() == "reward" ? Json::object()
+                    : learns_from_rewards(GetParam()) || distils_what_is_written(GetParam())
+                        ? set(R"({"max_prompt_length": 2})")
+                    : GetParam() == "prm" ? set(R"({"max_length": 10})")
+                    : GetParam() == "gkd" ? set(R"({"max_length": 8, "lmbda": 0.0})")
+                                          : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
   if (GetParam() == "sft") probes.push_back({"training_time_limit", "1s", set(R"({"@slow": 0.6})")});
   if (GetParam() != "sft") probes.push_back({"training_time_limit", "soon"});

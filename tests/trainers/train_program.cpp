@@ -85,13 +85,14 @@ void train(const Json& job, const std::optional<Mesh>& mesh, bool prints) {
   const auto other = text_in(job, "other");
   const auto learned_from = other ? open_model(job, *other, TaskType::CausalLM, mesh) : nullptr;
   options.tokenizer = std::make_shared<AutoTokenizer>(AutoTokenizer::from_directory(directory));
-  if (type == "gkd") {
+  if (type == "gkd" || distils_what_is_written(type)) {
     GkdParts parts{.teacher = learned_from};
     if (const auto fixed = text_in(job, "completions"))
       parts.student_rollouts = fixed_rollouts(*fixed, nullptr, options.tokenizer).rollouts;
     if (const auto fixed = text_in(job, "teacher_completions"))
       parts.teacher_rollouts = fixed_rollouts(*fixed, nullptr, options.tokenizer).rollouts;
-    options.objective = make_gkd_objective(std::move(parts));
+    options.objective =
+        type == "gkd" ? make_gkd_objective(std::move(parts)) : make_written_objective(type, std::move(parts));
   } else if (const auto fixed = text_in(job, "completions")) {
     PolicyParts parts = fixed_rollouts(*fixed, learned_from, options.tokenizer);
     if (const auto value = text_in(job, "value"))

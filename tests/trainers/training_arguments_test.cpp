@@ -104,14 +104,17 @@ TEST(TrainingArguments, NameTheNearestKey) {
       [] { TrainingArguments::for_trainer("dop"); },
       ThrowsMessage<ConfigError>(
           "[TrainingArguments] trainer_type must name a trainer; known: sft, base, dpo, "
-          "kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, "
-          "grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding; got \"dop\". Did you mean \"dpo\"?"));
-  EXPECT_THAT([] { TrainingArguments::for_trainer("gspo"); },
-              ThrowsMessage<NotSupportedError>(
-                  "[TrainingArguments] trainer_type \"gspo\" is an EasyDeL trainer that is not supported yet; known: "
-                  "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, "
-                  "rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding. Use grpo with importance_sampling_level: "
-                  "sequence."));
+          "kto, bco, cpo, orpo, reward, prm, distillation, gkd, seq_kd, on_policy_distillation, sparse_distillation, "
+          "classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding, contrastive; got \"dop\". "
+          "Did you mean \"dpo\"?"));
+  EXPECT_THAT(
+      [] { TrainingArguments::for_trainer("gspo"); },
+      ThrowsMessage<NotSupportedError>(
+          "[TrainingArguments] trainer_type \"gspo\" is an EasyDeL trainer that is not supported yet; known: "
+          "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, seq_kd, on_policy_distillation, "
+          "sparse_distillation, classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, "
+          "embedding, contrastive. Use grpo with importance_sampling_level: "
+          "sequence."));
 }
 
 // As transformers' TrainingArguments has it.

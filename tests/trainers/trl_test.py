@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from datasets import Dataset
 from safetensors.torch import load_file
+from sklearn.linear_model import LogisticRegression
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 from trl.experimental.cpo import CPOConfig, CPOTrainer
@@ -184,6 +185,56 @@ class Trl(unittest.TestCase):
                 **job["arguments"], **kept, "max_training_steps": steps}}, eval_data=data)
         self.assertEqual([step["delta"] for step in again[0] if "delta" in step], [step["delta"] for step in whole[0][2:]])
         self.assertEqual(largest_difference(again[1], whole[1]), 0)
+
+    def test_bco_weighs_unwanted_answers_by_their_prompts(self):
+        """Underlying distribution matching: the formula that trl had, with its classifier, which is scikit-learn's."""
+        generator, beta, limits = random.Random(1), 0.3, (0.2, 1.0)
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"], "label": generator.random() < 0.5}
+                for row in make_pairs(BATCH * STEPS)]
+        for row in rows:
+            row["prompt"] += "zz" * row["label"] * generator.randrange(3)  # prompts tell the answers apart, a little
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        reference, model = make_model(self.directory / "reference", seed=7), make_model(self.directory / "model")
+
+        def vectors(part):
+            found = []
+            for row in part:
+                ids = make_tokenizer()(row["prompt"], return_tensors="pt").input_ids
+                with torch.no_grad():
+                    found.append(reference(ids, output_hidden_states=True).hidden_states[-1][0].double().mean(0))
+            return torch.stack(found)
+
+        judge = LogisticRegression(class_weight="balanced", tol=1e-9, max_iter=10000)
+        judge.fit(vectors(rows), [row["label"] for row in rows])
+        optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
+        steps, seen, clamped = [], [], 0
+        for step in range(STEPS):
+            batch = rows[step * BATCH:(step + 1) * BATCH]
+            wanted = torch.tensor([row["label"] for row in batch])
+            with torch.no_grad():
+                p = torch.tensor(judge.predict_proba(vectors(batch))[:, 1])
+                plain = p / (1 - p + 1e-8)
+                ratios = plain.clamp(*limits).float()
+                clamped += ((plain < limits[0]) | (plain > limits[1]))[~wanted].sum().item()
+                before = answer_logps(reference, batch)
+            logps = answer_logps(model, batch)
+            rewards = beta * (logps - before)
+            seen += rewards.tolist()
+            delta = sum(seen) / len(seen)
+            losses = torch.where(wanted, -F.logsigmoid(rewards - delta), -ratios * F.logsigmoid(delta - rewards))
+            optimizer.zero_grad()
+            losses.mean().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            steps.append({"loss": losses.mean().item(), "delta": delta, "density_ratio": ratios[~wanted].mean().item()})
+        self.assertTrue(0 < clamped < sum(not row["label"] for row in rows), clamped)
+        job = dict(model=self.directory / "model", data=data, trainer_type="bco", other=self.directory / "reference",
+                   arguments={**PAIRS, "beta": beta, "underlying_distribution_matching": True, "prompt_sample_size": 64,
+                              "min_density_ratio": limits[0], "max_density_ratio": limits[1]})
+        for mesh in (None, [1, 2, 1, 2, 1]):
+            with self.subTest(mesh=mesh):
+                ours = run_ours(PROGRAM, self.directory, **job, mesh=mesh)
+                self.compare(ours, (steps, weights_of(model)), ["delta", "density_ratio"])
 
     def test_cpo(self):
         rows = make_pairs(BATCH * STEPS)
@@ -444,6 +495,58 @@ class Trl(unittest.TestCase):
                            teacher_completions=self.directory / "written.json", arguments={**OURS, **arguments})
                 for mesh in (None, [2, 1, 1, 2, 1]) if kind is Given else (None,):
                     self.compare(run_ours(PROGRAM, self.directory, **job, mesh=mesh), theirs, [])
+
+    def test_what_is_written_during_the_run(self):
+        """seq_kd beside trl's SFT on the teacher's completions, the others beside EasyDeL's formulas in torch."""
+        rows = [{"prompt": row["prompt"]} for row in make_pairs(BATCH * STEPS)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        generator = random.Random(2)
+        written = {row["prompt"]: [generator.randrange(4, 30) for _ in range(generator.randint(1, 9))] + [2] for row in rows}
+        (self.directory / "written.json").write_text(json.dumps(
+            {prompt: [{"ids": ids, "reward": 0}] for prompt, ids in written.items()}))
+        answered = [{**row, "completion": make_tokenizer().decode(written[row["prompt"]][:-1])} for row in rows]
+        make_model(self.directory / "teacher", seed=7, num_hidden_layers=3, num_attention_heads=8)
+        arguments = {**OURS, "max_prompt_length": 64, "max_completion_length": 16}
+        job = dict(model=self.directory / "model", other=self.directory / "teacher", data=data,
+                   completions=self.directory / "written.json", teacher_completions=self.directory / "written.json")
+        model = make_model(self.directory / "model")
+        theirs = self.run_theirs(SFTTrainer, model, answered, self.config(SFTConfig))
+        for mesh in (None, [2, 1, 1, 2, 1]):
+            self.compare(run_ours(PROGRAM, self.directory, **job, trainer_type="seq_kd", mesh=mesh, arguments=arguments), theirs, [])
+        for kind, more in (("on_policy_distillation", {"temperature": 3.0, "alpha": 0.6}),
+                           ("on_policy_distillation", {"generate_with_teacher": True, "logits_chunk_size": 7}),
+                           ("sparse_distillation", {"temperature": 1.5, "top_k_teacher": 5})):
+            settings = {"temperature": 2.0, "alpha": 0.9, **more}
+            student, teacher = make_model(self.directory / "model"), AutoModelForCausalLM.from_pretrained(self.directory / "teacher")
+            optimizer = torch.optim.AdamW(student.parameters(), lr=RATE, weight_decay=0.0)
+            steps, degree = [], settings["temperature"]
+            for step in range(STEPS):
+                inputs, labels = prompt_and_completion(answered[step * BATCH:(step + 1) * BATCH])
+                counted = labels[:, 1:] != -100
+                with torch.no_grad():
+                    t = teacher(**inputs).logits[:, :-1][counted]
+                s = student(**inputs).logits[:, :-1][counted]
+                if kind == "sparse_distillation":
+                    known, tokens = t.log_softmax(-1).topk(settings["top_k_teacher"])
+                    kl = -((known / degree).softmax(-1) * (s / degree).log_softmax(-1).gather(-1, tokens)).sum(-1).mean()
+                else:
+                    kl = F.kl_div((s / degree).log_softmax(-1), (t / degree).log_softmax(-1), reduction="batchmean", log_target=True)
+                kl = kl * degree**2
+                optimizer.zero_grad()
+                (settings["alpha"] * kl).backward()
+                torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
+                optimizer.step()
+                steps.append({"loss": settings["alpha"] * kl.item(), "kl_loss": kl.item()})
+            for mesh in (None, [1, 2, 1, 2, 1]) if kind == "sparse_distillation" else (None,):
+                with self.subTest(kind=kind, mesh=mesh, **more):
+                    ours = run_ours(PROGRAM, self.directory, **job, trainer_type=kind, mesh=mesh, arguments={**arguments, **more})
+                    self.compare(ours, (steps, weights_of(student)), ["kl_loss"])
+        # By the engine, several completions of a prompt: each is a row.
+        engine = {key: value for key, value in job.items() if "completions" not in key}
+        for kind in ("seq_kd", "sparse_distillation"):
+            steps = run_ours(PROGRAM, self.directory, **engine, trainer_type=kind,
+                             arguments={**arguments, "num_generations_per_prompt": 3, "max_training_steps": 2})[0]
+            self.assertTrue(all(1 <= step["completions/mean_length"] <= 16 for step in steps), steps)
 
     def test_gkd_on_what_the_student_writes(self):
         """A share of the steps, the same on any mesh and after a checkpoint; an evaluation is of the data."""

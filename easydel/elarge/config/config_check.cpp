@@ -87,8 +87,8 @@ void ELargeConfig::validate() const {
   for (const ElargeAction& action : actions()) {
     if (action.name != "train") continue;
     require<ConfigError>(!data.informs.empty(), where(action.path), " needs data: list it under mixture.informs.");
-    require<ConfigError>((type != "distillation" && type != "gkd") || has("teacher_model"), where(action.path),
-                         " with the trainer ", type, " needs a teacher_model.");
+    require<ConfigError>(!has_teacher(type) || has("teacher_model"), where(action.path), " with the trainer ", type,
+                         " needs a teacher_model.");
     require<ConfigError>(!arguments.do_eval || (eval_data && !eval_data->informs.empty()),
                          where({"trainer", "do_eval"}), " needs data: name it under eval_mixture.informs.");
   }
@@ -122,7 +122,7 @@ std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
   }
   const std::string type = trainer_type();
   const auto is = [&](auto... names) { return ((type == names) || ...); };
-  if (has("teacher_model") && !is("distillation", "gkd"))
+  if (has("teacher_model") && !has_teacher(type))
     found.push_back(concat(where({"teacher_model"}), " is not used by the trainer \"", type, "\"."));
   if (has("reference_model") && !is("dpo", "kto", "bco") && !learns_from_rewards(type))
     found.push_back(concat(where({"reference_model"}), " is not used by the trainer \"", type, "\"."));

@@ -58,15 +58,16 @@ void check_bco(const BcoArguments& b, const ArgumentChecker& c) {
   check_preference(b, c);
   c.only(!b.precompute_ref_log_probs, "precompute_ref_log_probs", "be false with bco", "true",
          "The reference runs in each step.");
+  c.at_least("prompt_sample_size", b.prompt_sample_size, 1);
+  c.positive("min_density_ratio", b.min_density_ratio);
+  c.rule(b.max_density_ratio >= b.min_density_ratio && std::isfinite(b.max_density_ratio), "max_density_ratio",
+         concat("be a finite number not below min_density_ratio, which is ", b.min_density_ratio), b.max_density_ratio);
+  if (b.underlying_distribution_matching) return;
   const BcoArguments standard;
-  constexpr std::string_view kNoMatching =
-      "It belongs to underlying distribution matching, which is not supported yet: unwanted answers weigh the same.";
-  c.only(b.prompt_sample_size == standard.prompt_sample_size, "prompt_sample_size", "not be given",
-         b.prompt_sample_size, kNoMatching);
-  c.only(b.min_density_ratio == standard.min_density_ratio, "min_density_ratio", "not be given", b.min_density_ratio,
-         kNoMatching);
-  c.only(b.max_density_ratio == standard.max_density_ratio, "max_density_ratio", "not be given", b.max_density_ratio,
-         kNoMatching);
+  constexpr std::string_view kNoMatching = "be used together with underlying_distribution_matching";
+  c.rule(b.prompt_sample_size == standard.prompt_sample_size, "prompt_sample_size", kNoMatching, b.prompt_sample_size);
+  c.rule(b.min_density_ratio == standard.min_density_ratio, "min_density_ratio", kNoMatching, b.min_density_ratio);
+  c.rule(b.max_density_ratio == standard.max_density_ratio, "max_density_ratio", kNoMatching, b.max_density_ratio);
 }
 
 void check_kto_and_cpo(const TrainingArguments& a, const ArgumentChecker& c) {
@@ -163,6 +164,7 @@ void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
   c.one_of("scale_rewards", g.scaling(), {"group", "batch", "none"});
   c.rule(g.top_entropy_quantile > 0 && g.top_entropy_quantile <= 1, "top_entropy_quantile", "lie in (0, 1]",
          g.top_entropy_quantile);
+  c.at_least("replay_buffer_size", g.replay_buffer_size, 0);
   c.positive("sapo_temperature_pos", g.sapo_temperature_pos);
   c.positive("sapo_temperature_neg", g.sapo_temperature_neg);
   for (const auto& [key, value] : {std::pair{"vespo_k_pos", g.vespo_k_pos},
@@ -217,6 +219,7 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   c.rule(g.beta >= 0 && g.beta <= 1, "beta", "lie in [0, 1]", g.beta);
   c.at_least("max_new_tokens", g.max_new_tokens, 1);
   c.at_least("logits_chunk_size", g.logits_chunk_size, 1);
+  check_written(a.written, c);
   c.name("step_separator", a.prm.step_separator);
   c.at_least("max_completion_length", a.prm.max_completion_length, 1);
   c.name("label_field", a.classification.label_field);

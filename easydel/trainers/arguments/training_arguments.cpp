@@ -11,9 +11,7 @@ namespace easydel {
 namespace {
 
 // EasyDeL's trainers that are not supported.
-constexpr std::string_view kOtherTrainers[] = {
-    "agentic-moshpit",        "agentic_moshpit",    "gspo", "nash-md", "seq_kd", "sdpo",
-    "on_policy_distillation", "sparse_distillation"};
+constexpr std::string_view kOtherTrainers[] = {"agentic-moshpit", "agentic_moshpit", "gspo", "nash-md", "sdpo"};
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -24,10 +22,31 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& trainer_types() {
-  static const std::vector<std::string> types = {
-      "sft",       "base",           "dpo",  "kto",  "bco",  "cpo",  "orpo", "reward",     "prm", "distillation",
-      "gkd",       "classification", "grpo", "gfpo", "rlvr", "rloo", "ppo",  "online_dpo", "xpo", "nash_md",
-      "embedding", "contrastive"};
+  static const std::vector<std::string> types = {"sft",
+                                                 "base",
+                                                 "dpo",
+                                                 "kto",
+                                                 "bco",
+                                                 "cpo",
+                                                 "orpo",
+                                                 "reward",
+                                                 "prm",
+                                                 "distillation",
+                                                 "gkd",
+                                                 "seq_kd",
+                                                 "on_policy_distillation",
+                                                 "sparse_distillation",
+                                                 "classification",
+                                                 "grpo",
+                                                 "gfpo",
+                                                 "rlvr",
+                                                 "rloo",
+                                                 "ppo",
+                                                 "online_dpo",
+                                                 "xpo",
+                                                 "nash_md",
+                                                 "embedding",
+                                                 "contrastive"};
   return types;
 }
 
@@ -35,11 +54,9 @@ void require_trainer_type(std::string_view type, const std::string& where) {
   const auto& known = trainer_types();
   if (std::find(known.begin(), known.end(), type) != known.end()) return;
   if (std::find(std::begin(kOtherTrainers), std::end(kOtherTrainers), type) != std::end(kOtherTrainers)) {
-    const std::string_view instead = type == "gspo"     ? " Use grpo with importance_sampling_level: sequence."
-                                     : type == "seq_kd" ? " Use gkd with lmbda: 0 and seq_kd: true."
-                                     : type == "on_policy_distillation" ? " Use gkd with lmbda: 1."
-                                     : type == "nash-md"                ? " Use nash_md."
-                                                                        : "";
+    const std::string_view instead = type == "gspo"      ? " Use grpo with importance_sampling_level: sequence."
+                                     : type == "nash-md" ? " Use nash_md."
+                                                         : "";
     fail<NotSupportedError>(where, " \"", type,
                             "\" is an EasyDeL trainer that is not supported yet; known: ", joined(known), ".", instead);
   }
@@ -177,6 +194,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   if (type == "reward") return list_fields(a.reward, v);
   if (type == "prm") return list_fields(a.prm, v);
   if (type == "gkd") return list_fields(a.gkd, v);
+  if (distils_what_is_written(type)) return list_fields(a.written, type, v);
   if (type == "embedding") return list_fields(a.embedding, v);
   if (type == "contrastive") return list_pair_fields(a.text, a.classification, v);
   if (type == "classification") {
@@ -203,6 +221,9 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
                                                                    {"reward", "Reward"},
                                                                    {"distillation", "Distillation"},
                                                                    {"gkd", "GKD"},
+                                                                   {"seq_kd", "SeqKD"},
+                                                                   {"on_policy_distillation", "OnPolicyDistillation"},
+                                                                   {"sparse_distillation", "SparseDistillation"},
                                                                    {"classification", "Classification"},
                                                                    {"xpo", "XPO"},
                                                                    {"online_dpo", "OnlineDPO"},

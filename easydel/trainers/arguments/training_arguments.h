@@ -11,6 +11,7 @@
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
 #include "easydel/trainers/arguments/log_arguments.h"
+#include "easydel/trainers/objectives/distillation/written_arguments.h"
 #include "easydel/trainers/objectives/embedding/embedding_arguments.h"
 #include "easydel/trainers/objectives/objective_arguments.h"
 #include "easydel/trainers/objectives/policy_arguments.h"
@@ -140,6 +141,7 @@ struct TrainingArguments {
   PrmArguments prm;
   DistillationArguments distillation;
   GkdArguments gkd;
+  WrittenDistillationArguments written;  // of seq_kd, on_policy_distillation and sparse_distillation
   ClassificationArguments classification;
   EmbeddingArguments embedding;
   RolloutArguments rollout;  // of those that learn from rewards
@@ -188,8 +190,8 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 // With those of the trainer's objective.
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
-// sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo,
-// ppo, online_dpo, xpo, nash_md, embedding.
+// sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, seq_kd, on_policy_distillation,
+// sparse_distillation, classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding, contrastive.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

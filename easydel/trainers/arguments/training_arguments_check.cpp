@@ -244,20 +244,22 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   // Of a group of one nothing can be told apart; ppo compares with its value model.
   if (learns_from_rewards(type) && !prefers_own_samples(type) && !is("ppo"))
     c.at_least("num_return_sequences", rollout.num_return_sequences, 2);
-  c.only(!group_by_length || !(learns_from_rewards(type) || is("gkd")), "group_by_length",
-         concat("be false with ", type), "true", "Its rows are prompts, and their completions are of any length.");
+  c.only(!group_by_length || !(learns_from_rewards(type) || is("gkd") || distils_what_is_written(type)),
+         "group_by_length", concat("be false with ", type), "true",
+         "Its rows are prompts, and their completions are of any length.");
   if (is("gkd")) {
     c.rule(gkd.max_new_tokens < sequence_length(), "max_length",
            concat("be above max_new_tokens, which is ", gkd.max_new_tokens), sequence_length());
   }
-  if (learns_from_rewards(type) && max_length) {
-    const int64_t both = rollout.max_prompt_length.value_or(0) + rollout.max_completion_length;
+  if ((learns_from_rewards(type) || distils_what_is_written(type)) && max_length) {
+    const RolloutArguments& drawn = distils_what_is_written(type) ? written.rollout : rollout;
+    const int64_t both = drawn.max_prompt_length.value_or(0) + drawn.max_completion_length;
     c.rule(both <= *max_length, "max_length",
            concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
   }
-  const bool has_own_loss =
-      is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "embedding", "contrastive") ||
-      learns_from_rewards(type) || (is("sft", "base") && text.loss_type == "dft");
+  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd",
+                               "on_policy_distillation", "sparse_distillation", "embedding", "contrastive") ||
+                            learns_from_rewards(type) || (is("sft", "base") && text.loss_type == "dft");
   if (!has_own_loss) return;
   const LossConfig given = loss();
   const auto own = [&](std::string_view key, bool is_standard, const auto& value) {

@@ -15,8 +15,6 @@ std::vector<double> part_of(const std::vector<double>& values, std::size_t begin
           values.begin() + static_cast<std::ptrdiff_t>(begin) + count};
 }
 
-bool is_zero(double deviation) { return std::abs(deviation) <= 1e-8; }  // as torch.isclose has it; false for NaN
-
 void zero_unknown(std::vector<double>& values) {
   for (double& value : values) {
     if (std::isnan(value)) value = 0;
@@ -46,6 +44,8 @@ double deviation_of(const std::vector<double>& values) {
   return count > 1 ? std::sqrt(sum / (count - 1)) : std::nan("");
 }
 
+bool is_zero_deviation(double deviation) { return std::abs(deviation) <= 1e-8; }
+
 Advantages group_advantages(const std::vector<double>& rewards, int64_t group, const std::string& scaling) {
   Advantages out{.values = rewards};
   const double of_batch = deviation_of(rewards);
@@ -54,7 +54,7 @@ Advantages group_advantages(const std::vector<double>& rewards, int64_t group, c
     const std::vector<double> own = part_of(rewards, begin, group);
     const double mean = mean_of(own), deviation = scaling == "batch" ? of_batch : deviation_of(own);
     ++groups;
-    if (is_zero(deviation)) ++zeros;
+    if (is_zero_deviation(deviation)) ++zeros;
     for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); ++i) {
       out.values[i] -= mean;
       if (scaling != "none") out.values[i] /= deviation + kSmallest;
@@ -77,7 +77,7 @@ Advantages leave_one_out_advantages(const std::vector<double>& rewards, int64_t 
       ++count;
     }
     ++groups;
-    if (is_zero(deviation_of(own))) ++zeros;
+    if (is_zero_deviation(deviation_of(own))) ++zeros;
     for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); ++i)
       out.values[i] -= (sum - rewards[i]) / (count - 1);
   }

@@ -13,6 +13,8 @@ namespace easydel {
 // Mean and standard deviation with Bessel's correction, of the numbers that are not NaN; NaN without any, or one.
 double mean_of(const std::vector<double>& values);
 double deviation_of(const std::vector<double>& values);
+// As torch.isclose has it; false for NaN.
+bool is_zero_deviation(double deviation);
 
 struct Advantages {
   std::vector<double> values;

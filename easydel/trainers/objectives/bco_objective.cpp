@@ -2,9 +2,13 @@
 // answers that are wanted from those that are not.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "easydel/core/error.h"
+#include "easydel/data/rows/example.h"
+#include "easydel/trainers/objectives/density_ratio.h"
 #include "easydel/trainers/objectives/unpaired.h"
 
 namespace easydel {
@@ -31,9 +35,10 @@ class BcoObjective final : public Objective {
   std::vector<BatchRow> rows(const data::Example& example) const override { return {unpaired_row(example)}; }
   double count_items(const std::vector<BatchRow>& rows) const override { return count_rows(rows); }
 
-  void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
+  void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData& data) override {
     require_token(model, arguments.bco.padding_value, "[bco] padding_value");
     require_same_mesh(model, *reference_, "[bco] the reference");
+    if (arguments.bco.underlying_distribution_matching) fit_ratio(arguments, data);
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
@@ -48,9 +53,17 @@ class BcoObjective final : public Objective {
     const at::Tensor rewards = bco.beta * (logps - reference).masked_fill(counts.eq(0), 0);
     if (context.is_training) update(rewards.detach(), counts);
     const at::Tensor apart = rewards - mean_;
+    const at::Tensor ratios =
+        bco.underlying_distribution_matching
+            ? ratio_(prompt_vectors(*reference_, batch), bco.min_density_ratio, bco.max_density_ratio)
+                  .to(logps.device(), logps.scalar_type())
+            : at::ones_like(logps);
     const at::Tensor losses = at::log_sigmoid(apart) * number_like(batch, "wanted", logps) +
-                              at::log_sigmoid(-apart) * number_like(batch, "unwanted", logps);
+                              at::log_sigmoid(-apart) * number_like(batch, "unwanted", logps) * ratios;
     ObjectiveLoss out{.loss = -losses.sum() / context.items};
+    if (bco.underlying_distribution_matching && context.totals.at("unwanted") > 0)
+      out.metrics["density_ratio"] =
+          (ratios * number_like(batch, "unwanted", logps)).sum() / context.totals.at("unwanted");
     policy.add_routers(out);
     out.metrics["delta"] = at::scalar_tensor(mean_ * context.share, logps.options());
     add_unpaired_metrics(rewards, logps, batch, context, out.metrics);
@@ -72,7 +85,48 @@ class BcoObjective final : public Objective {
     mean_ += (sum / rows - mean_) * rows / count_;
   }
 
+  // The classifier of prompts, from as many of both kinds as prompt_sample_size says, drawn from the training data.
+  void fit_ratio(const TrainingArguments& arguments, const ObjectiveData& data) {
+    const data::Dataset& dataset = *data.datasets.front();
+    const RandomKey key = RandomKey(static_cast<uint64_t>(arguments.seed)).fold("density ratio");
+    std::vector<std::pair<uint64_t, int64_t>> order;
+    for (int64_t i = 0; i < dataset.size(); ++i) order.emplace_back(key.fold(static_cast<uint64_t>(i)).bits(), i);
+    std::sort(order.begin(), order.end());
+    const data::Transform read = transform_of(*this, data.tokenizer, arguments);
+    const int64_t most = arguments.bco.prompt_sample_size;
+    std::array<int64_t, 2> found{0, 0};
+    std::vector<BatchRow> prompts;
+    std::vector<double> labels;
+    for (const auto& [bits, index] : order) {
+      if (found[0] >= most && found[1] >= most) break;
+      const std::optional<data::Example> example = read(dataset.row(index));
+      if (!example) continue;
+      const double label = example->numbers.at("label");
+      if (found[label > 0 ? 1 : 0]++ >= most) continue;
+      BatchRow row = unpaired_row(*example);
+      row.input_ids.resize(static_cast<std::size_t>(std::max(row.numbers.at("prompt_tokens"), 1.0)));
+      row.labels.assign(row.input_ids.size(), data::kNoLoss);
+      prompts.push_back(std::move(row));
+      labels.push_back(label);
+    }
+    const Parallel* parallel = reference_->parallel().get();
+    const OwnRows own = own_rows(data.batch.rows, parallel);
+    std::vector<at::Tensor> vectors;
+    for (std::size_t begin = 0; begin < prompts.size(); begin += static_cast<std::size_t>(data.batch.rows)) {
+      std::vector<BatchRow> rows;
+      for (std::size_t i = begin; rows.size() < static_cast<std::size_t>(data.batch.rows); ++i)
+        rows.push_back(prompts[std::min(i, prompts.size() - 1)]);
+      const auto first = rows.begin() + own.first;
+      const Batch batch = make_batch({first, first + own.count}, data.batch, parallel);
+      const auto left = static_cast<int64_t>(prompts.size() - begin);
+      vectors.push_back(prompt_vectors(*reference_, batch).narrow(0, 0, std::min(left, data.batch.rows)));
+    }
+    require<ConfigError>(!vectors.empty(), "[bco] the training data has no rows.");
+    ratio_.fit(at::cat(vectors), at::tensor(labels, at::kDouble));
+  }
+
   std::shared_ptr<const BaseModule> reference_;
+  DensityRatio ratio_;
   mutable double mean_ = 0, count_ = 0;  // of the rewards of all steps so far
 };
 

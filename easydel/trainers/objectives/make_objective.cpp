@@ -37,6 +37,7 @@ std::unique_ptr<Objective> make_objective(const std::string& trainer_type, std::
   if (trainer_type == "reward") return make_reward_objective();
   if (trainer_type == "prm") return make_prm_objective();
   if (trainer_type == "distillation") return make_distillation_objective(std::move(other));
+  if (distils_what_is_written(trainer_type)) return make_written_objective(trainer_type, {.teacher = std::move(other)});
   if (trainer_type == "gkd") return make_gkd_objective({.teacher = std::move(other)});
   require_trainer_type(trainer_type, "[make_objective]");
   fail<NotSupportedError>("[make_objective] ", trainer_type, " is not supported yet.");

@@ -87,9 +87,11 @@ void list_fields(BcoArguments& b, FieldVisitor& v) {
   v("precompute_ref_log_probs", b.precompute_ref_log_probs, "Run the reference once, before training; not supported.");
   v("logprob_vocab_chunk_size", b.logprob_vocab_chunk_size,
     "Must be null or 0; use lmhead_chunksize to limit the logits held at once.");
-  v("prompt_sample_size", b.prompt_sample_size, "Prompts of underlying distribution matching; not supported.");
-  v("min_density_ratio", b.min_density_ratio, "Least weight of underlying distribution matching; not supported.");
-  v("max_density_ratio", b.max_density_ratio, "Greatest weight of underlying distribution matching; not supported.");
+  v("underlying_distribution_matching", b.underlying_distribution_matching,
+    "Weight unwanted answers by how likely their prompts are among those of wanted ones.");
+  v("prompt_sample_size", b.prompt_sample_size, "Prompts of each kind from which that is learned.");
+  v("min_density_ratio", b.min_density_ratio, "The least such weight.");
+  v("max_density_ratio", b.max_density_ratio, "The greatest such weight.");
 }
 
 void list_fields(CpoArguments& c, FieldVisitor& v) {

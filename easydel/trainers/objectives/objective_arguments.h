@@ -85,7 +85,8 @@ struct BcoArguments {
   bool disable_dropout = true;
   bool precompute_ref_log_probs = false;
   std::optional<int64_t> logprob_vocab_chunk_size;
-  int64_t prompt_sample_size = 1024;  // of the weights by how likely a prompt has a wanted answer
+  bool underlying_distribution_matching = false;  // unwanted answers weigh as much as their prompts have wanted ones
+  int64_t prompt_sample_size = 1024;              // prompts of each kind that say how much that is
   double min_density_ratio = 0.5;
   double max_density_ratio = 10.0;
 };

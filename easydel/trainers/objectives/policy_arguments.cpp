@@ -47,6 +47,12 @@ void list_drawing_fields(RolloutArguments& r, FieldVisitor& v) {
   v("disable_dropout", r.disable_dropout, "Train without dropout.");
 }
 
+void list_penalty_fields(RolloutArguments& r, FieldVisitor& v) {
+  v("presence_penalty", r.presence_penalty, "Taken from the score of tokens that the completion has.");
+  v("frequency_penalty", r.frequency_penalty, "The same for each time that it has them.");
+  v("repetition_penalty", r.repetition_penalty, "Penalty of tokens that occurred; 1: none.");
+}
+
 void list_sampling_fields(RolloutArguments& r, FieldVisitor& v) {
   list_drawing_fields(r, v);
   v("num_iterations", r.num_iterations, "How many times each completion is trained on.");
@@ -87,6 +93,8 @@ void list_fields(GrpoArguments& g, FieldVisitor& v) {
   v("scale_rewards", g.scale_rewards,
     "What advantages are divided by: the standard deviation of a group or batch; none.");
   v("top_entropy_quantile", g.top_entropy_quantile, "The share of tokens, by entropy, that the policy's loss has.");
+  v("replay_buffer_size", g.replay_buffer_size,
+    "Groups kept to be trained on again where all rewards of a group are the same; 0: none.");
   v("use_bias_correction_kl", g.use_bias_correction_kl, "Multiply the divergence by the ratio.");
   v("sapo_temperature_pos", g.sapo_temperature_pos, "Temperature of sapo for positive advantages.");
   v("sapo_temperature_neg", g.sapo_temperature_neg, "The same for the others.");

@@ -23,6 +23,8 @@ struct RolloutArguments {
   std::optional<int64_t> top_k;  // all tokens
   std::optional<double> min_p;
   double repetition_penalty = 1.0;
+  double presence_penalty = 0.0;     // taken from the score of a token that the completion has
+  double frequency_penalty = 0.0;    // likewise, for each time that it has it
   int64_t num_iterations = 1;        // times that each completion is trained on
   int64_t steps_per_generation = 1;  // optimizer steps that share one generation: its prompts are so many batches
   Json rewards;                      // a reward or a list of them; see rewards/reward.h
@@ -46,6 +48,7 @@ struct GrpoArguments {
   std::string importance_sampling_level = "token";  // or sequence
   Json scale_rewards = "group";                     // or batch, none; true and false are group and none
   double top_entropy_quantile = 1.0;
+  int64_t replay_buffer_size = 0;  // groups that are kept for those whose rewards are all the same; 0: none
   bool use_bias_correction_kl = true;
   double sapo_temperature_pos = 1.0;
   double sapo_temperature_neg = 1.05;
@@ -110,6 +113,8 @@ void list_sampling_fields(RolloutArguments& rollout, FieldVisitor& v);
 // Of them those that do not say how often a generation is trained on, and those of groups.
 void list_drawing_fields(RolloutArguments& rollout, FieldVisitor& v);
 void list_group_fields(RolloutArguments& rollout, FieldVisitor& v);
+// Of distillation on what is written during the run.
+void list_penalty_fields(RolloutArguments& rollout, FieldVisitor& v);
 void list_fields(OnlineArguments& online, std::string_view trainer_type, FieldVisitor& v);
 void list_fields(GrpoArguments& grpo, FieldVisitor& v);
 void list_fields(GfpoArguments& gfpo, FieldVisitor& v);

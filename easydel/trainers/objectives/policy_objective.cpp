@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include "easydel/core/error.h"
 #include "easydel/data/rows/preference.h"
@@ -19,7 +20,9 @@
 #include "easydel/trainers/rollouts/completion_rows.h"
 #include "easydel/trainers/rollouts/completion_scores.h"
 #include "easydel/trainers/rollouts/prompt_deal.h"
+#include "easydel/trainers/rollouts/replay_buffer.h"
 #include "easydel/trainers/rollouts/tools/tool_use.h"
+#include "easydel/trainers/run/row_json.h"
 
 namespace easydel {
 namespace {
@@ -117,8 +120,11 @@ class PolicyObjective final : public Objective {
         const std::size_t at =
             deal.place(b, local / group) * static_cast<std::size_t>(group) + static_cast<std::size_t>(local % group);
         out.steps[b][r].numbers["advantage"] = advantages.values[at];
-        out.steps[b][r].numbers["generation_tokens"] = tokens / static_cast<double>(batches.size());
       }
+    }
+    if (replays(context)) tokens += replay(out, rolled, rewards, advantages.values, deal, group, context, parallel);
+    for (std::vector<BatchRow>& rows : out.steps) {
+      for (BatchRow& row : rows) row.numbers["generation_tokens"] = tokens / static_cast<double>(batches.size());
     }
     out.metrics["frac_reward_zero_std"] = advantages.zero_deviation_share;
     if (rollout.log_completions && !context.is_evaluation && (!parallel || parallel->mesh().rank() == 0)) {
@@ -135,6 +141,11 @@ class PolicyObjective final : public Objective {
       log_completions(logged, context.step, context.arguments);
     }
     return out;
+  }
+
+  Json state() const override { return replays_.empty() ? Json() : Json::object({{"replay", replays_.to_json()}}); }
+  void restore(const Json& saved) override {
+    if (const Json* replay = saved.find("replay")) replays_.restore(*replay);
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
@@ -207,10 +218,81 @@ class PolicyObjective final : public Objective {
   void add_logps(GeneratedRows& generated, const std::shared_ptr<BaseModule>& model, const GenerationContext& context) {
     const bool has_divergence = beta(context.arguments) != 0;
     const bool needs_old = (!context.is_evaluation && context.arguments.rollout.steps_of_generation() > 1) ||
-                           (type_ == "rloo" && has_divergence);
+                           replays(context) || (type_ == "rloo" && has_divergence);
     const double temperature = context.arguments.rollout.temperature;
     if (needs_old) add_logps_series("old_logps", generated, *model, *model, context, temperature);
     if (has_divergence) add_reference_logps(generated, parts_.reference.get(), *model, context, temperature);
+  }
+
+  bool replays(const GenerationContext& context) const {
+    return type_ != "rloo" && !context.is_evaluation && context.arguments.grpo.replay_buffer_size > 0;
+  }
+
+  // Keeps the groups whose rewards differ, and puts such ones, with the log-probabilities and advantages that they had,
+  // in the place of groups whose rewards do not. How many more tokens the generation has. The same on any mesh.
+  double replay(GeneratedRows& out, const RolloutResult& rolled, const std::vector<double>& rewards,
+                const std::vector<double>& advantages, const PromptDeal& deal, int64_t group,
+                const GenerationContext& context, const Parallel* parallel) {
+    const auto size = static_cast<std::size_t>(group);
+    std::map<std::size_t, std::pair<std::size_t, std::size_t>> own;  // this rank's groups: their step and first row
+    for (std::size_t b = 0; b < out.steps.size(); ++b) {
+      for (std::size_t r = 0; r < out.steps[b].size(); r += size)
+        own[deal.place(b, static_cast<int64_t>(r / size))] = {b, r};
+    }
+    const std::size_t count = rewards.size() / size;
+    std::vector<double> scores(count, 0);
+    std::vector<std::size_t> same;
+    for (std::size_t g = 0; g < count; ++g) {
+      const auto first = static_cast<std::ptrdiff_t>(g * size), end = first + group;
+      const double deviation = deviation_of({rewards.begin() + first, rewards.begin() + end});
+      if (std::isnan(deviation) || is_zero_deviation(deviation)) {
+        same.push_back(g);
+        continue;
+      }
+      for (auto a = advantages.begin() + first; a != advantages.begin() + end; ++a)
+        scores[g] += std::abs(*a) * deviation;
+    }
+    const auto rows_of = [&](std::size_t g) {
+      const auto [b, r] = own.at(g);
+      const auto first = out.steps[b].begin() + static_cast<std::ptrdiff_t>(r);
+      return std::vector<BatchRow>(first, first + group);
+    };
+    std::map<std::size_t, std::vector<BatchRow>> differing;
+    if (deal.parts == 1) {
+      for (std::size_t g = 0; g < count; ++g) {
+        if (scores[g] > 0) differing[g] = rows_of(g);
+      }
+    } else {
+      Json mine = Json::array();
+      for (const auto& [g, place] : own) {
+        if (!(scores[g] > 0)) continue;
+        Json list = Json::array();
+        for (const BatchRow& row : rows_of(g)) list.push_back(row_to_json(row));
+        mine.push_back(Json::object({{"group", static_cast<int64_t>(g)}, {"rows", std::move(list)}}));
+      }
+      for (const std::string& text : gather_texts(mine.dump(), parallel, context.batch.device)) {
+        const Json theirs = Json::parse(text);
+        for (const Json& given : theirs.as_array()) {
+          std::vector<BatchRow>& rows = differing[static_cast<std::size_t>(given.at("group").as_int())];
+          for (const Json& row : given.at("rows").as_array()) rows.push_back(row_from_json(row));
+        }
+      }
+    }
+    for (auto& [g, rows] : differing)
+      replays_.add({.score = scores[g], .rows = std::move(rows)}, context.arguments.grpo.replay_buffer_size);
+    const auto drawn = replays_.draw(static_cast<int64_t>(same.size()), rollout_key(context).fold("replay"));
+    double tokens = 0;
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+      for (const BatchRow& row : drawn[i]->rows) tokens += row.numbers.at("tokens");
+      for (const Completion& each : rolled.completions[same[i]])
+        tokens -= counted_tokens(each, context.arguments.rollout);
+      const auto place = own.find(same[i]);
+      if (place == own.end()) continue;
+      const auto [b, r] = place->second;
+      std::copy(drawn[i]->rows.begin(), drawn[i]->rows.end(), out.steps[b].begin() + static_cast<std::ptrdiff_t>(r));
+    }
+    out.metrics["replayed_groups"] = static_cast<double>(drawn.size()) / static_cast<double>(count);
+    return tokens;
   }
 
   // RLOO: the summed log-ratio of policy and reference is part of the reward.
@@ -238,6 +320,7 @@ class PolicyObjective final : public Objective {
   std::string type_;
   PolicyParts parts_;
   CompletionScores scores_;
+  ReplayBuffer replays_;
 };
 
 }  // namespace

@@ -147,6 +147,8 @@ class EngineRollouts {
     sampling_.top_k = arguments.top_k.value_or(0);
     sampling_.min_p = arguments.min_p.value_or(0);
     sampling_.repetition_penalty = arguments.repetition_penalty;
+    sampling_.presence_penalty = arguments.presence_penalty;
+    sampling_.frequency_penalty = arguments.frequency_penalty;
     sampling_.max_tokens = arguments.max_completion_length;
     if (arguments.temperature == 1.0) sampling_.logprobs = 0;  // the engine's are those of the scores as they are
   }

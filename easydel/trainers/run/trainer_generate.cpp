@@ -1,51 +1,16 @@
 // Rows that the model writes itself, and trains on for some steps.
 #include <ATen/ATen.h>
 
-#include <type_traits>
-
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/sharding/parallel.h"
+#include "easydel/trainers/run/row_json.h"
 #include "easydel/trainers/run/trainer_impl.h"
 
 namespace easydel {
 namespace {
 
 constexpr const char* kFile = "rollouts.json";
-
-template <class T>
-Json to_json(const std::map<std::string, T>& values) {
-  Json json = Json::object();
-  for (const auto& [name, value] : values) json[name] = value;
-  return json;
-}
-
-Json to_json(const BatchRow& row) {
-  return Json::object({{"input_ids", row.input_ids},
-                       {"labels", row.labels},
-                       {"numbers", to_json(row.numbers)},
-                       {"series", to_json(row.series)}});
-}
-
-template <class T>
-std::vector<T> list_of(const Json& json) {
-  std::vector<T> values;
-  for (const Json& value : json.as_array()) {
-    if constexpr (std::is_same_v<T, double>) {
-      values.push_back(value.as_double());
-    } else {
-      values.push_back(value.as_int());
-    }
-  }
-  return values;
-}
-
-BatchRow row_of(const Json& json) {
-  BatchRow row{.input_ids = list_of<int64_t>(json.at("input_ids")), .labels = list_of<int64_t>(json.at("labels"))};
-  for (const auto& [name, value] : json.at("numbers").as_object()) row.numbers[name] = value.as_double();
-  for (const auto& [name, values] : json.at("series").as_object()) row.series[name] = list_of<double>(values);
-  return row;
-}
 
 }  // namespace
 
@@ -72,7 +37,7 @@ Json Trainer::Impl::generated_file() const {
   Json steps = Json::array();
   for (const std::vector<BatchRow>& rows : generated_.steps) {
     Json list = Json::array();
-    for (const BatchRow& row : rows) list.push_back(to_json(row));
+    for (const BatchRow& row : rows) list.push_back(row_to_json(row));
     steps.push_back(std::move(list));
   }
   return Json::object({{"step", generated_step_}, {"steps", std::move(steps)}});
@@ -90,7 +55,7 @@ void Trainer::Impl::restore_generated(const std::filesystem::path& checkpoint) {
   generated_step_ = own.at("step").as_int();
   for (const Json& rows : own.at("steps").as_array()) {
     std::vector<BatchRow> step;
-    for (const Json& row : rows.as_array()) step.push_back(row_of(row));
+    for (const Json& row : rows.as_array()) step.push_back(row_from_json(row));
     generated_.steps.push_back(std::move(step));
   }
 }

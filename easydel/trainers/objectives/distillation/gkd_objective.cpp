@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "easydel/core/error.h"
@@ -13,7 +12,7 @@
 #include "easydel/sharding/collectives/collectives.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/objectives/distillation/teacher.h"
-#include "easydel/trainers/rollouts/prompt_deal.h"
+#include "easydel/trainers/objectives/distillation/written_rows.h"
 
 namespace easydel {
 namespace {
@@ -114,34 +113,19 @@ class GkdObjective final : public Objective {
     const bool by_student = !context.is_evaluation && drawn < gkd.lmbda.value_or(0);
     const bool by_teacher = !context.is_evaluation && !by_student && gkd.seq_kd;
     GeneratedRows out;
-    std::vector<BatchRow>& rows = out.steps.emplace_back();
     if (!context.is_evaluation) out.metrics["on_policy"] = by_student ? 1 : 0;
     if (!by_student && !by_teacher) {
+      std::vector<BatchRow>& rows = out.steps.emplace_back();
       for (const data::Example& example : batches.front()) rows.push_back(this->rows(example).front());
       return out;
     }
-    const Parallel* parallel = model->parallel().get();
-    const PromptDeal deal(batches, context, parallel);
-    std::vector<std::vector<int64_t>> prompts;
-    for (Prompt& prompt : gather_prompts(batches, deal, parallel, context.batch.device))
-      prompts.push_back(std::move(prompt.ids));
-    const auto begin = std::chrono::steady_clock::now();
     RolloutFunction& rollouts = by_student ? parts_.student_rollouts : parts_.teacher_rollouts;
     if (!rollouts) {
       // The engine reads the teacher's weights; its interface is that of a model that may change.
       const auto writer = by_student ? model : std::const_pointer_cast<BaseModule>(parts_.teacher);
       rollouts = make_rollouts(writer, context.tokenizer, rollout_arguments(gkd));
     }
-    const RolloutResult rolled = rollouts(prompts, 1, key);
-    add_metrics(out.metrics, rolled, begin);
-    for (int64_t i = 0; i < static_cast<int64_t>(batches.front().size()); ++i) {
-      const std::size_t at = deal.place(0, i);
-      const std::vector<int64_t>& answer = rolled.completions[at].front().ids;
-      BatchRow row{.input_ids = prompts[at], .labels = std::vector<int64_t>(prompts[at].size(), data::kNoLoss)};
-      row.input_ids.insert(row.input_ids.end(), answer.begin(), answer.end());
-      row.labels.insert(row.labels.end(), answer.begin(), answer.end());
-      rows.push_back(std::move(row));
-    }
+    add_written_rows(out, rollouts, 1, batches, key, *model, context);
     return out;
   }
 
@@ -168,21 +152,6 @@ class GkdObjective final : public Objective {
     arguments.temperature = gkd.temperature;
     arguments.max_completion_length = gkd.max_new_tokens;
     return arguments;
-  }
-
-  static void add_metrics(std::map<std::string, double>& metrics, const RolloutResult& rolled,
-                          std::chrono::steady_clock::time_point begin) {
-    double tokens = 0, truncated = 0;
-    for (const auto& group : rolled.completions) {
-      tokens += static_cast<double>(group.front().ids.size());
-      truncated += group.front().is_truncated ? 1 : 0;
-    }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const auto count = static_cast<double>(rolled.completions.size());
-    metrics["completions/mean_length"] = tokens / count;
-    metrics["completions/clipped_ratio"] = truncated / count;
-    metrics["rollout_seconds"] = seconds;
-    metrics["rollout_tokens_per_second"] = tokens / std::max(seconds, 1e-9);
   }
 
   GkdParts parts_;

@@ -1,4 +1,4 @@
-// Generalized knowledge distillation: "gkd".
+// Generalized knowledge distillation, "gkd", and its kin: "seq_kd", "on_policy_distillation", "sparse_distillation".
 #pragma once
 
 #include <memory>
@@ -14,5 +14,6 @@ struct GkdParts {
 };
 
 std::unique_ptr<Objective> make_gkd_objective(GkdParts parts);
+std::unique_ptr<Objective> make_written_objective(const std::string& trainer_type, GkdParts parts);
 
 }  // namespace easydel
