@@ -93,23 +93,20 @@ class Sft(Run):
                 self.compare(self.run_ours(40, mesh=mesh), theirs)
 
     def test_float8_is_that_of_torchao(self):
-        """Weights, losses and so gradients, with the numbers rounded as torchao's Float8Linear rounds them."""
-        steps = 12
+        """A step: its loss, and by the weights after it the gradients, with the numbers rounded as torchao's Float8Linear
+        rounds them. After that a last bit decides how a number is rounded, and runs part by as much as float8 costs."""
         for scales in ("rowwise", "tensorwise"):
             with self.subTest(scales=scales):
                 model = make_model(self.directory / "model")
                 recipe = dataclasses.replace(Float8LinearConfig.from_recipe_name(scales), emulate=True)
                 layers = convert_to_float8_training(model, config=recipe, module_filter_fn=lambda _, name: name != "lm_head")
-                theirs = run_theirs(layers, self.texts, steps)
-                ours = self.run_ours(steps, {"fp8": scales})
-                self.assertGreater(abs(ours[0][-1] - self.run_ours(steps)[0][-1]), 1e-4)
-                for step, (a, b) in enumerate(zip(ours[0], theirs[0])):
-                    self.assertLess(abs(a - b), TOLERANCE, f"step {step}")
-                differences = {name: (ours[1][name] - theirs[1][name]).abs() for name in theirs[1]}
-                self.assertLess(max(each.max().item() for each in differences.values()), 2 * RATE)
-                self.assertLess(max(each.mean().item() for each in differences.values()), 0.05 * RATE)
-                on_a_mesh = self.run_ours(steps, {"fp8": scales}, mesh=[2, 1, 1, 1, 1])
-                for a, b in zip(on_a_mesh[0], ours[0]):
+                theirs = run_theirs(layers, self.texts, 1)
+                ours = self.run_ours(1, {"fp8": scales})
+                self.assertLess(abs(ours[0][0] - theirs[0][0]), 1e-5)
+                self.assertLess(largest_difference(ours[1], theirs[1]), 0.01 * RATE)
+                self.assertGreater(abs(ours[0][0] - self.run_ours(1)[0][0]), 1e-3)
+                alone, on_a_mesh = (self.run_ours(12, {"fp8": scales}, **mesh)[0] for mesh in ({}, {"mesh": [2, 1, 1, 1, 1]}))
+                for a, b in zip(on_a_mesh, alone):
                     self.assertLess(abs(a - b), 0.02)
 
     def test_experts_on_a_mesh(self):
