@@ -68,7 +68,7 @@ def setUpModule():
     settings = copy.deepcopy(next(iter(CONFIGS.values())))
     settings["text_config"] |= {"vocab_size": WORDS, "eos_token_id": None}  # the words of the tokenizer
     # Models whose answers are without the token of placeholders, which may not come again where there is no cache.
-    model = make(settings, seed=5 if FAMILY == "gemma3" else 4)
+    model = make(settings, seed={"gemma3": 5, "qwen3_vl": 6}.get(FAMILY, 4))
     model.save_pretrained(directory)
     processor = write_processor(model, directory)
     (directory / "chat_template.jinja").write_text(TEMPLATE)
