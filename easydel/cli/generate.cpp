@@ -28,7 +28,8 @@ struct GenerateArguments {
   GenerationOptions generation;
   std::vector<int64_t> input_ids;
   std::string input, prompt, prompt_file, output;
-  std::vector<std::string> images;
+  std::vector<std::string> images, videos;
+  std::optional<double> fps;
   uint64_t seed = 0;
   bool json = false;
 };
@@ -50,12 +51,15 @@ Prompt read_tensors(const std::string& path) {
       {"pixel_values", &prompt.inputs.pixel_values},
       {"image_sizes", &prompt.inputs.image_sizes},
       {"image_grid_thw", &prompt.inputs.image_grid_thw},
+      {"pixel_values_videos", &prompt.inputs.pixel_values_videos},
+      {"video_grid_thw", &prompt.inputs.video_grid_thw},
       {"pixel_attention_mask", &prompt.inputs.pixel_attention_mask}};
   for (const std::string& name : file->names()) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
     require<FormatError>(found != known.end(), "[", path, "] \"", name,
                          "\" is not an input; inputs are input_ids, attention_mask, position_ids, token_type_ids, "
-                         "pixel_values, image_sizes, image_grid_thw and pixel_attention_mask.");
+                         "pixel_values, image_sizes, image_grid_thw, pixel_values_videos, video_grid_thw and "
+                         "pixel_attention_mask.");
     *found->second = file->tensor(name);
   }
   return prompt;
@@ -68,10 +72,11 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
                                " has no tokenizer that this build can read. Give ids with --input-ids.");
     std::string text = options.prompt_file.empty() ? options.prompt : read_file(options.prompt_file);
     std::optional<PictureInputs> pictures;
-    if (!options.images.empty()) {
+    if (!options.images.empty() || !options.videos.empty()) {
       const VisionProcessor processor =
           VisionProcessor::from_pretrained(options.model.model, {.revision = options.model.revision});
-      pictures = processor.load(options.images);
+      pictures = options.images.empty() ? PictureInputs() : processor.load(options.images);
+      processor.add_videos(*pictures, options.videos, options.fps);
       text = processor.expand(text, *pictures);
     }
     const std::vector<int32_t> ids = tokenizer->encode_ids(text);
@@ -82,8 +87,10 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
 }
 
 bool has_pictures(const GenerateArguments& options) {
-  return !options.images.empty() ||
-         (!options.input.empty() && SafetensorsFile::open(options.input)->contains("pixel_values"));
+  if (!options.images.empty() || !options.videos.empty()) return true;
+  if (options.input.empty()) return false;
+  const auto file = SafetensorsFile::open(options.input);
+  return file->contains("pixel_values") || file->contains("pixel_values_videos");
 }
 
 // Whether the files are of an encoder-decoder, which generates from what its encoder reads.
@@ -173,13 +180,21 @@ void add_generate_command(CLI::App& app) {
   sources->add_option(
       "--input", options->input,
       "safetensors file with input_ids, padded on the left, and optionally attention_mask, position_ids, "
-      "token_type_ids, pixel_values, image_sizes, image_grid_thw, pixel_attention_mask");
+      "token_type_ids, pixel_values, image_sizes, image_grid_thw, pixel_attention_mask, pixel_values_videos, "
+      "video_grid_thw");
   sources->require_option(0, 1);
   command
       ->add_option("--image", options->images,
                    "Picture for the next placeholder (<image>) of --prompt: JPEG, PNG, WebP, GIF or BMP; repeat it for "
                    "several")
       ->type_name("FILE");
+  command
+      ->add_option("--video", options->videos,
+                   "Video for the next placeholder (<|video_pad|>, <video>) of --prompt: a folder of frames, or an "
+                   "animated GIF or WebP file; repeat it for several")
+      ->type_name("PATH");
+  command->add_option("--fps", options->fps, "Frames in a second of a folder that --video names")
+      ->check(CLI::PositiveNumber);
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   command->add_option("--output", options->output, "safetensors file to write: sequences, lengths, log_probs, …");
   command->add_flag("--json", options->json, "Print JSON: ids, text, finish_reason and log_probs of each row");
@@ -195,6 +210,9 @@ void add_generate_command(CLI::App& app) {
         to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
     require<UsageError>(options->images.empty() || !options->prompt.empty() || !options->prompt_file.empty(),
                         "--image needs --prompt or --prompt-file with a placeholder for it.");
+    require<UsageError>(options->videos.empty() || !options->prompt.empty() || !options->prompt_file.empty(),
+                        "--video needs --prompt or --prompt-file with a placeholder for it.");
+    require<UsageError>(!options->fps || !options->videos.empty(), "--fps needs --video.");
     for (const auto& [flag, given] : {std::pair("--output-scores", config.output_scores.value_or(false)),
                                       std::pair("--output-logits", config.output_logits.value_or(false))})
       require<UsageError>(!given || !options->output.empty(), flag, " needs --output FILE to write them to.");

@@ -35,7 +35,8 @@ std::unique_ptr<DecodeStep> make_decode_step(const BaseModule& module, ModelInpu
                                              int64_t max_length, bool trace) {
   if (!use_cache) return std::make_unique<ForwardStep>(module, std::move(inputs));
   const int64_t rows = inputs.input_ids.size(0);
-  if ((inputs.attention_mask.defined() || inputs.position_ids.defined()) && !inputs.image_grid_thw.defined()) {
+  const bool counts_grids = inputs.image_grid_thw.defined() || inputs.video_grid_thw.defined();
+  if ((inputs.attention_mask.defined() || inputs.position_ids.defined()) && !counts_grids) {
     // Positions continue; with only a mask the cache would set them, and it counts padding.
     if (!inputs.position_ids.defined()) inputs.position_ids = (inputs.attention_mask.cumsum(-1) - 1).clamp_min(0);
   }

@@ -26,38 +26,50 @@ void check_mask(const at::Tensor& mask) {
 
 at::Tensor extended(const at::Tensor& tensor, const at::Tensor& more) { return at::cat({tensor, more}, 1); }
 
-// The pictures of a prompt stay together: each group of `images` of them comes `copies` times.
-void add_pictures(ModelInputs& inputs, const PromptInputs& given, const at::Tensor& input_ids, int64_t copies) {
-  inputs.pixel_values = given.pixel_values.to(input_ids.device());
-  inputs.image_grid_thw = given.image_grid_thw;
-  inputs.image_sizes = given.image_sizes;
-  inputs.pixel_attention_mask = given.pixel_attention_mask;
-  if (copies == 1) return;
-  const at::Tensor& grid = given.image_grid_thw;
-  const int64_t rows = input_ids.size(0), images = (grid.defined() ? grid : given.pixel_values).size(0);
-  require<NotSupportedError>(images % rows == 0, "[generate] several sequences of prompts need as many pictures for ",
-                             "each prompt; got ", images, " for ", rows, " prompts.");
-  const int64_t each = images / rows;
-  const auto repeat = [&](at::Tensor& of_images) {
-    if (of_images.defined())
-      of_images = of_images.unflatten(0, {rows, each}).repeat_interleave(copies, 0).flatten(0, 1);
-  };
-  repeat(inputs.image_sizes);
-  repeat(inputs.pixel_attention_mask);
-  repeat(inputs.image_grid_thw);
-  if (!grid.defined()) return repeat(inputs.pixel_values);
+int64_t count_each(int64_t count, int64_t rows, const char* what) {
+  require<NotSupportedError>(count % rows == 0, "[generate] several sequences of prompts need as many ", what,
+                             " for each prompt; got ", count, " for ", rows, " prompts.");
+  return count / rows;
+}
+
+// Patches and their grids: those of each of `rows` prompts come `copies` times.
+void repeat_patches(at::Tensor& pixels, at::Tensor& grid, int64_t rows, int64_t copies, const char* name) {
+  const int64_t each = count_each(grid.size(0), rows, "pictures");
   const at::Tensor patches = grid.to(at::kCPU, at::kLong).prod(1).view({rows, each}).sum(1);
+  grid = grid.unflatten(0, {rows, each}).repeat_interleave(copies, 0).flatten(0, 1);
   std::vector<at::Tensor> parts;
   int64_t first = 0;
   for (int64_t row = 0; row < rows; ++row) {
     const auto count = patches[row].item<int64_t>();
-    require<ShapeError>(count >= 0 && first + count <= inputs.pixel_values.size(0),
-                        "[generate] image_grid_thw must have as many patches as pixel_values ",
-                        inputs.pixel_values.size(0), "; got more.");
-    for (int64_t copy = 0; copy < copies; ++copy) parts.push_back(inputs.pixel_values.narrow(0, first, count));
+    require<ShapeError>(count >= 0 && first + count <= pixels.size(0), "[generate] ", name,
+                        " must have as many patches as pixel_values ", pixels.size(0), "; got more.");
+    for (int64_t copy = 0; copy < copies; ++copy) parts.push_back(pixels.narrow(0, first, count));
     first += count;
   }
-  inputs.pixel_values = at::cat(parts);
+  pixels = at::cat(parts);
+}
+
+// The pictures of a prompt stay together: each group of them comes `copies` times.
+void add_pictures(ModelInputs& inputs, const PromptInputs& given, const at::Tensor& input_ids, int64_t copies) {
+  if (given.pixel_values.defined()) inputs.pixel_values = given.pixel_values.to(input_ids.device());
+  if (given.pixel_values_videos.defined())
+    inputs.pixel_values_videos = given.pixel_values_videos.to(input_ids.device());
+  inputs.image_grid_thw = given.image_grid_thw;
+  inputs.video_grid_thw = given.video_grid_thw;
+  inputs.image_sizes = given.image_sizes;
+  inputs.pixel_attention_mask = given.pixel_attention_mask;
+  if (copies == 1) return;
+  const int64_t rows = input_ids.size(0);
+  if (inputs.video_grid_thw.defined() && inputs.pixel_values_videos.defined())
+    repeat_patches(inputs.pixel_values_videos, inputs.video_grid_thw, rows, copies, "video_grid_thw");
+  if (!inputs.pixel_values.defined()) return;
+  if (inputs.image_grid_thw.defined())
+    return repeat_patches(inputs.pixel_values, inputs.image_grid_thw, rows, copies, "image_grid_thw");
+  const int64_t each = count_each(inputs.pixel_values.size(0), rows, "pictures");
+  for (at::Tensor* of_images : {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask}) {
+    if (of_images->defined())
+      *of_images = of_images->unflatten(0, {rows, each}).repeat_interleave(copies, 0).flatten(0, 1);
+  }
 }
 
 }  // namespace
@@ -112,7 +124,7 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   if (mask.defined() && !mask.eq(1).all().item<bool>()) {
     mask = mask.ne(0).to(at::kLong);
     // Those of pictures with grids are the model's to count.
-    if (!positions.defined() && !given.image_grid_thw.defined())
+    if (!positions.defined() && !given.image_grid_thw.defined() && !given.video_grid_thw.defined())
       positions = (mask.cumsum(-1) - 1).masked_fill(mask.eq(0), 0);
   } else {
     mask.reset();
@@ -125,7 +137,8 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   inputs.attention_mask = repeated(mask);
   inputs.position_ids = repeated(positions);
   inputs.token_type_ids = repeated(types);
-  if (given.pixel_values.defined()) add_pictures(inputs, given, input_ids, copies);
+  if (given.pixel_values.defined() || given.pixel_values_videos.defined())
+    add_pictures(inputs, given, input_ids, copies);
   inputs.output_attentions = inputs.output_hidden_states = inputs.output_router_logits = false;
   return inputs;
 }
@@ -166,8 +179,8 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
   const bool cached = inputs.past_key_values != nullptr;
   if (cached) {
     keep_last_positions(output, inputs);
-    for (at::Tensor* pictures :
-         {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask, &inputs.image_grid_thw})
+    for (at::Tensor* pictures : {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask,
+                                 &inputs.image_grid_thw, &inputs.pixel_values_videos, &inputs.video_grid_thw})
       pictures->reset();  // their keys and values are in the cache
   }
   const auto append = [&](at::Tensor& tensor, const at::Tensor& more) {

@@ -21,6 +21,8 @@ struct PromptInputs {
   at::Tensor image_sizes = {};           // [images, 2] of images that were padded to one size
   at::Tensor pixel_attention_mask = {};  // [images, height, width], zero: padding
   at::Tensor image_grid_thw = {};        // [images, 3]: of how many patches each is, where pixel_values are patches
+  at::Tensor pixel_values_videos = {};   // patches of videos, likewise
+  at::Tensor video_grid_thw = {};        // [videos, 3]
 };
 
 // Ids, checked: int64 on the model's device, within the vocabulary. Without any (undefined, or no columns) the

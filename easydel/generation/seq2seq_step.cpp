@@ -39,7 +39,8 @@ class Seq2SeqStep final : public DecodeStep {
 
 at::Tensor no_mask(const PromptInputs& given) {
   const bool any = given.attention_mask.defined() || given.starts.defined() || given.position_ids.defined() ||
-                   given.token_type_ids.defined() || given.pixel_values.defined();
+                   given.token_type_ids.defined() || given.pixel_values.defined() ||
+                   given.pixel_values_videos.defined();
   require<NotSupportedError>(!any, "[generate] a model of speech takes no inputs but its input_features.");
   return {};
 }

@@ -319,12 +319,27 @@ void ImageProcessor::check_picture(const at::Tensor& image) {
                       image.scalar_type(), ".");
 }
 
+std::pair<at::Tensor, at::Tensor> ImageProcessor::to_patches(const at::Tensor& frames) const {
+  const int64_t patch = steps_.patch_side, merge = steps_.merge_size, together = steps_.temporal_patch_size;
+  const int64_t count = frames.size(0), missing = (together - count % together) % together;
+  const int64_t height = frames.size(2), width = frames.size(3), factor = patch * merge;
+  require<ShapeError>(height % factor == 0 && width % factor == 0,
+                      "[ImageProcessor] pictures must have heights and widths in multiples of ", factor, "; got ",
+                      height, " x ", width, ". do_resize makes them so.");
+  const at::Tensor whole =
+      missing > 0 ? at::cat({frames, frames.narrow(0, count - 1, 1).expand({missing, -1, -1, -1})}) : frames;
+  const int64_t steps = (count + missing) / together, rows = height / patch, columns = width / patch;
+  const at::Tensor cut = whole.reshape({steps, together, 3, rows / merge, merge, patch, columns / merge, merge, patch});
+  // Frames, row and column of the token, of the patch in it, colour, frame, row and column of the pixel.
+  const at::Tensor ordered = cut.permute({0, 3, 6, 4, 7, 2, 1, 5, 8});
+  return {ordered.reshape({steps * rows * columns, -1}), at::tensor({steps, rows, columns}, at::kLong)};
+}
+
 ProcessedImages ImageProcessor::patches(const std::vector<at::Tensor>& images) const {
-  const int64_t patch = steps_.patch_side, merge = steps_.merge_size, factor = patch * merge;
+  const int64_t factor = steps_.patch_side * steps_.merge_size;
   ProcessedImages result;
-  result.merge_size = merge;
-  std::vector<at::Tensor> pixels;
-  std::vector<int64_t> grids;
+  result.merge_size = steps_.merge_size;
+  std::vector<at::Tensor> pixels, grids;
   for (const at::Tensor& image : images) {
     check_picture(image);
     at::Tensor x = image;
@@ -333,21 +348,13 @@ ProcessedImages ImageProcessor::patches(const std::vector<at::Tensor>& images) c
           x, fitting_size({x.size(1), x.size(2)}, factor, *steps_.size.shortest_edge, *steps_.size.longest_edge),
           steps_.resample);
     }
-    require<ShapeError>(x.size(1) % factor == 0 && x.size(2) % factor == 0,
-                        "[ImageProcessor] pictures must have heights and widths in multiples of ", factor, "; got ",
-                        x.size(1), " x ", x.size(2), ". do_resize makes them so.");
-    const int64_t rows = x.size(1) / patch, columns = x.size(2) / patch;
-    const at::Tensor cut =
-        rescale_and_normalize(x).reshape({3, rows / merge, merge, patch, columns / merge, merge, patch});
-    // Row and column of the token, of the patch in it, colour, frame, row and column of the pixel.
-    const at::Tensor ordered = cut.permute({1, 4, 2, 5, 0, 3, 6}).unsqueeze(5);
-    pixels.push_back(
-        ordered.expand({-1, -1, -1, -1, -1, steps_.temporal_patch_size, -1, -1}).reshape({rows * columns, -1}));
-    grids.insert(grids.end(), {1, rows, columns});
+    const auto [patches, grid] = to_patches(rescale_and_normalize(x).unsqueeze(0));
+    pixels.push_back(patches);
+    grids.push_back(grid);
     result.pieces.push_back(1);
   }
   result.pixel_values = at::cat(pixels);
-  result.image_grid_thw = at::tensor(grids, at::kLong).view({-1, 3});
+  result.image_grid_thw = at::stack(grids);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "easydel/core/json/json.h"
@@ -73,6 +74,12 @@ class ImageProcessor {
   void set_patch_size(int64_t side) { steps_.patch_size = {.height = side, .width = side}; }
   void set_pan_and_scan(const std::optional<PanAndScan>& options);
 
+  // Of [..., 3, height, width] of bytes, as floats.
+  at::Tensor rescale_and_normalize(const at::Tensor& pixels) const;
+  // Frames [T, 3, height, width] as [patches, features], and their grid [3]. The last one is repeated where
+  // temporal_patch_size asks for more. ShapeError where height and width are no multiples of a token's.
+  std::pair<at::Tensor, at::Tensor> to_patches(const at::Tensor& frames) const;
+
   // Of a class whose pictures become patches (Qwen2VLImageProcessor).
   bool makes_patches() const { return steps_.patch_side > 0; }
 
@@ -81,7 +88,6 @@ class ImageProcessor {
   ProcessedImages patches(const std::vector<at::Tensor>& images) const;
   std::vector<at::Tensor> pieces_of(const at::Tensor& image, ProcessedImages& result) const;
   HeightWidth target_size(HeightWidth given) const;
-  at::Tensor rescale_and_normalize(const at::Tensor& image) const;
 
   std::string class_name_;
   ImageSteps steps_;

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "easydel/core/error.h"
 
 namespace easydel {
@@ -42,6 +45,30 @@ class PromptReader {
   const Json& json_;
   const std::string& where_;
 };
+
+// "twenty-one", "one hundred and five", "two thousand, three hundred": as num2words writes numbers.
+std::string in_words(int64_t number) {
+  static constexpr const char* kSmall[] = {
+      "zero", "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",    "nine",
+      "ten",  "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+  static constexpr const char* kTens[] = {"",      "",      "twenty",  "thirty", "forty",
+                                          "fifty", "sixty", "seventy", "eighty", "ninety"};
+  if (number < 20) return kSmall[number];
+  if (number < 100) return concat(kTens[number / 10], number % 10 ? concat("-", kSmall[number % 10]) : std::string());
+  const int64_t unit = number < 1000 ? 100 : 1000, rest = number % unit;
+  const std::string whole = in_words(number / unit) + (unit == 100 ? " hundred" : " thousand");
+  if (rest == 0) return whole;
+  return whole + (rest < 100 ? " and " : ", ") + in_words(rest);
+}
+
+std::string two_digits(int64_t number) { return concat(number < 10 ? "0" : "", number); }
+
+double rate_of(const ProcessedVideo& video) {
+  require<ConfigError>(video.fps.has_value(),
+                       "[VisionProcessor] the text says when frames are shown: it must be known how many frames a "
+                       "second has; got none.");
+  return *video.fps;
+}
 
 class LlavaPrompts : public PicturePrompts {
  public:
@@ -151,6 +178,7 @@ class SmolVLMPrompts : public PicturePrompts {
   SmolVLMPrompts(const PromptReader& read, const PromptReader& tokenizer) {
     read("image_seq_len", features_, 1);
     tokenizer("image_token", image_token_);
+    tokenizer("video_token", video_token_);
     tokenizer("fake_image_token", around_);
     tokenizer("global_image_token", whole_);
   }
@@ -174,13 +202,36 @@ class SmolVLMPrompts : public PicturePrompts {
     return prompt;
   }
 
+  const std::string& video_placeholder() const override { return video_token_; }
+  void check_videos() const override {}
+  bool tells_times() const override { return true; }
+  std::string of_video(const ProcessedVideo& video) const override {
+    const double rate = rate_of(video);
+    const auto seconds = static_cast<int64_t>(*video.seconds);
+    const int64_t days = seconds / 86400;
+    std::string text =
+        concat("You are provided the following series of ", in_words(static_cast<int64_t>(video.indices.size())),
+               " frames from a ", days > 0 ? concat(days, days > 1 ? " days, " : " day, ") : "", seconds / 3600 % 24,
+               ":", two_digits(seconds / 60 % 60), ":", two_digits(seconds % 60), " [H:MM:SS] video.\n");
+    for (const int64_t index : video.indices) {
+      const auto second = static_cast<int64_t>(static_cast<double>(index) / rate);
+      text += concat("\nFrame from ", two_digits(second / 60), ":", two_digits(second % 60), ":", around_, whole_,
+                     repeated(image_token_, features_), around_);
+    }
+    return text + "\n\n";
+  }
+
  private:
   int64_t features_ = 169;
+  std::string video_token_ = "<video>";
   std::string image_token_ = "<image>", around_ = "<fake_token_around_image>", whole_ = "<global-img>";
 };
 
 class QwenPrompts : public PicturePrompts {
  public:
+  explicit QwenPrompts(const std::string& class_name)
+      : tells_times_(class_name == "Qwen3VLProcessor"), counts_seconds_(class_name == "Qwen2_5_VLProcessor") {}
+
   const std::string& placeholder() const override { return image_token_; }
 
   PicturePrompt operator()(const ProcessedImages& images) const override {
@@ -194,11 +245,56 @@ class QwenPrompts : public PicturePrompts {
     return prompt;
   }
 
+  const std::string& video_placeholder() const override { return video_token_; }
+  void check_videos() const override {
+    require<NotSupportedError>(
+        !counts_seconds_,
+        "[VisionProcessor] videos of Qwen2_5_VLProcessor have positions that count the seconds between frames "
+        "(second_per_grid_ts), which is not here. Videos: qwen2_vl, qwen3_vl, smolvlm.");
+  }
+  bool tells_times() const override { return tells_times_; }
+  std::string of_video(const ProcessedVideo& video) const override {
+    const auto of_grid = [&](int64_t dim) { return video.grid_thw[dim].item<int64_t>(); };
+    const int64_t steps = of_grid(0), tokens = of_grid(1) * of_grid(2) / (video.merge_size * video.merge_size);
+    if (!tells_times_) return repeated(video_token_, steps * tokens);
+    const double rate = rate_of(video);
+    const auto second = [&](int64_t frame) {
+      const auto last = static_cast<int64_t>(video.indices.size()) - 1;
+      return static_cast<double>(video.indices[static_cast<std::size_t>(std::min(frame, last))]) / rate;
+    };
+    std::string text;
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t first = step * video.temporal_patch_size;
+      char time[64];
+      std::snprintf(time, sizeof time, "<%.1f seconds>",
+                    (second(first) + second(first + video.temporal_patch_size - 1)) / 2);
+      text += time + begin_ + repeated(video_token_, tokens) + end_;
+    }
+    return text;
+  }
+
  private:
-  std::string image_token_ = "<|image_pad|>";
+  const bool tells_times_, counts_seconds_;
+  std::string image_token_ = "<|image_pad|>", video_token_ = "<|video_pad|>";
+  std::string begin_ = "<|vision_start|>", end_ = "<|vision_end|>";
 };
 
 }  // namespace
+
+const std::string& PicturePrompts::video_placeholder() const {
+  static const std::string kNone;
+  return kNone;
+}
+
+void PicturePrompts::check_videos() const {
+  fail<NotSupportedError>(
+      "[VisionProcessor] this model's processor takes pictures alone. Videos: qwen2_vl, qwen3_vl, smolvlm.");
+}
+
+std::string PicturePrompts::of_video(const ProcessedVideo&) const {
+  check_videos();
+  return {};
+}
 
 std::unique_ptr<const PicturePrompts> make_picture_prompts(const Json& processor, const Json& tokenizer,
                                                            const std::string& where) {
@@ -210,7 +306,7 @@ std::unique_ptr<const PicturePrompts> make_picture_prompts(const Json& processor
   if (name == "PixtralProcessor") return std::make_unique<PixtralPrompts>(read);
   if (name == "SmolVLMProcessor") return std::make_unique<SmolVLMPrompts>(read, of_tokenizer);
   if (name == "Qwen2VLProcessor" || name == "Qwen2_5_VLProcessor" || name == "Qwen3VLProcessor")
-    return std::make_unique<QwenPrompts>();
+    return std::make_unique<QwenPrompts>(name);
   fail<NotSupportedError>(where,
                           "processor_class must be one of Gemma3Processor, LlavaProcessor, PixtralProcessor, "
                           "Qwen2VLProcessor, Qwen2_5_VLProcessor, Qwen3VLProcessor, SmolVLMProcessor; got \"",

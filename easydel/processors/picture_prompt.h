@@ -7,6 +7,7 @@
 
 #include "easydel/core/json/json.h"
 #include "easydel/processors/image_processor.h"
+#include "easydel/processors/video_processor.h"
 
 namespace easydel {
 
@@ -21,6 +22,12 @@ class PicturePrompts {
   // For the next picture, in texts as users write them.
   virtual const std::string& placeholder() const = 0;
   virtual PicturePrompt operator()(const ProcessedImages& images) const = 0;
+  // The same of videos: no placeholder where the class has none.
+  virtual const std::string& video_placeholder() const;
+  virtual void check_videos() const;  // NotSupportedError where they are not taken
+  virtual std::string of_video(const ProcessedVideo& video) const;
+  // Whether that says when frames are shown.
+  virtual bool tells_times() const { return false; }
   // What the class asks of its image processor, whatever the file says.
   virtual void adjust(ImageProcessor&) const {}
 };

@@ -8,6 +8,9 @@ namespace easydel {
 namespace fs = std::filesystem;
 namespace {
 
+// Frames in a second.
+constexpr double kLeastRate = 1e-3, kMostRate = 1e4;
+
 // Qwen's files before transformers 5: the image processor alone, which names the class of both.
 bool has_old_processor(const fs::path& directory) {
   const fs::path file = directory / "preprocessor_config.json";
@@ -19,8 +22,9 @@ bool has_old_processor(const fs::path& directory) {
 
 }  // namespace
 
-VisionProcessor::VisionProcessor(ImageProcessor images, std::shared_ptr<const PicturePrompts> prompts)
-    : images_(std::move(images)), prompts_(std::move(prompts)) {
+VisionProcessor::VisionProcessor(ImageProcessor images, std::optional<VideoProcessor> videos,
+                                 std::shared_ptr<const PicturePrompts> prompts)
+    : images_(std::move(images)), videos_(std::move(videos)), prompts_(std::move(prompts)) {
   prompts_->adjust(images_);
 }
 
@@ -33,7 +37,7 @@ VisionProcessor VisionProcessor::from_directory(const fs::path& directory) {
   require<ConfigError>(is_in(directory), "[VisionProcessor] ", directory.string(),
                        " must have a processor_config.json, which says what pictures become in a text; got none.");
   const fs::path read = fs::exists(file) ? file : directory / "preprocessor_config.json";
-  return {AutoImageProcessor::from_directory(directory),
+  return {AutoImageProcessor::from_directory(directory), VideoProcessor::from_directory(directory),
           make_picture_prompts(Json::parse_file(read.string()),
                                fs::exists(tokenizer) ? Json::parse_file(tokenizer.string()) : Json::object(),
                                "[VisionProcessor] " + read.string() + ": ")};
@@ -69,18 +73,74 @@ PictureInputs VisionProcessor::load(const std::vector<std::string>& files) const
   return (*this)(pictures);
 }
 
-std::string VisionProcessor::expand(const std::string& text, const PictureInputs& pictures) const {
-  const std::string& placeholder = prompts_->placeholder();
+void VisionProcessor::add_videos(PictureInputs& inputs, const std::vector<std::string>& paths,
+                                 std::optional<double> fps) const {
+  if (paths.empty()) return;
+  prompts_->check_videos();
+  require<NotSupportedError>(videos_.has_value(),
+                             "[VisionProcessor] the files have no video processor. Videos need a "
+                             "video_preprocessor_config.json of Qwen2VLVideoProcessor, Qwen3VLVideoProcessor or "
+                             "SmolVLMVideoProcessor.");
+  const bool needs_rate = videos_->chooses_by_time() || prompts_->tells_times();
+  std::vector<at::Tensor> pixels, grids;
+  for (const std::string& path : paths) {
+    VideoFrames video = load_video(path, videos_->decode_options());
+    require<ConfigError>(!fps || !video.fps, "[VisionProcessor] fps is of folders of frames; ", path,
+                         " says itself how long a frame stays.");
+    require<ConfigError>(!fps || needs_rate,
+                         "[VisionProcessor] fps would do nothing: this model's processor chooses no frames by their "
+                         "time. Leave frames out of the folder.");
+    require<ConfigError>(!fps || (*fps >= kLeastRate && *fps <= kMostRate), "[VisionProcessor] fps must be from ",
+                         kLeastRate, " to ", kMostRate, "; got ", fps.value_or(0), ".");
+    if (!video.fps) video.fps = fps;
+    require<ConfigError>(video.fps || !needs_rate, "[VisionProcessor] ", path,
+                         " does not say how many frames a second has, which this model's processor asks for. Give fps "
+                         "(--fps).");
+    const ProcessedVideo processed = (*videos_)(video);
+    inputs.video_texts.push_back(prompts_->of_video(processed));
+    pixels.push_back(processed.pixel_values);
+    if (processed.grid_thw.defined()) grids.push_back(processed.grid_thw);
+  }
+  for (const at::Tensor& each : pixels)
+    require<ShapeError>(each.sizes().slice(1) == pixels[0].sizes().slice(1),
+                        "[VisionProcessor] videos must come out in one size; got ", pixels[0].sizes().slice(1), " and ",
+                        each.sizes().slice(1), ". do_resize makes them so.");
+  if (!grids.empty()) {
+    inputs.pixel_values_videos = at::cat(pixels);
+    inputs.video_grid_thw = at::stack(grids);
+    return;
+  }
+  require<NotSupportedError>(!inputs.pixel_values.defined(),
+                             "[VisionProcessor] this model is shown pictures or videos, not both at once.");
+  inputs.pixel_values = at::cat(pixels);
+  inputs.pixel_attention_mask =
+      at::ones({inputs.pixel_values.size(0), inputs.pixel_values.size(2), inputs.pixel_values.size(3)}, at::kLong);
+}
+
+namespace {
+
+// Each placeholder becomes the next text. `what` they are of.
+std::string replaced(const std::string& text, const std::string& placeholder, const std::vector<std::string>& texts,
+                     const char* what) {
   std::string result;
   std::size_t places = 0, at = 0;
   for (std::size_t next; (next = text.find(placeholder, at)) != std::string::npos; at = next + placeholder.size()) {
     result += text.substr(at, next - at);
-    if (places < pictures.texts.size()) result += pictures.texts[places];
+    if (places < texts.size()) result += texts[places];
     ++places;
   }
-  require<ConfigError>(places == pictures.texts.size(), "[VisionProcessor] the text must have a placeholder ",
-                       placeholder, " for each picture; got ", places, " for ", pictures.texts.size(), ".");
+  require<ConfigError>(places == texts.size(), "[VisionProcessor] the text must have a placeholder ", placeholder,
+                       " for each ", what, "; got ", places, " for ", texts.size(), ".");
   return result + text.substr(at);
+}
+
+}  // namespace
+
+std::string VisionProcessor::expand(const std::string& text, const PictureInputs& pictures) const {
+  // What a video becomes may have placeholders of pictures in it.
+  const std::string shown = replaced(text, prompts_->placeholder(), pictures.texts, "picture");
+  const std::string& video = prompts_->video_placeholder();
+  return video.empty() ? shown : replaced(shown, video, pictures.video_texts, "video");
 }
 
 }  // namespace easydel

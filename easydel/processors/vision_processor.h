@@ -21,6 +21,9 @@ struct PictureInputs {
   at::Tensor image_sizes = {};           // [pieces, 2] of pictures that were padded to one size
   at::Tensor pixel_attention_mask = {};  // [pieces, height, width], zero: padding
   at::Tensor image_grid_thw = {};        // [pictures, 3], where they are patches
+  // Of videos that are patches; the frames of others are pictures.
+  at::Tensor pixel_values_videos = {}, video_grid_thw = {};
+  std::vector<std::string> video_texts = {};  // in the place of a video's placeholder
 };
 
 class VisionProcessor {
@@ -40,14 +43,19 @@ class VisionProcessor {
   // Of pictures [3, h, w] of uint8, as image_processor().load and decode give them.
   PictureInputs operator()(const std::vector<at::Tensor>& pictures) const;
   PictureInputs load(const std::vector<std::string>& files) const;
+  // Adds videos: folders of frames, animated GIF or WebP files. `fps`: how many frames a second of a folder has; needed
+  // where frames are chosen by their time or the text says it, and refused where nothing asks for it.
+  void add_videos(PictureInputs& inputs, const std::vector<std::string>& paths, std::optional<double> fps) const;
   // The text with what each picture is in the place of its placeholder, in their order. ConfigError where the text has
-  // more placeholders than there are pictures, or fewer.
+  // more placeholders than there are pictures, or fewer; likewise of videos.
   std::string expand(const std::string& text, const PictureInputs& pictures) const;
 
  private:
-  VisionProcessor(ImageProcessor images, std::shared_ptr<const PicturePrompts> prompts);
+  VisionProcessor(ImageProcessor images, std::optional<VideoProcessor> videos,
+                  std::shared_ptr<const PicturePrompts> prompts);
 
   ImageProcessor images_;
+  std::optional<VideoProcessor> videos_;
   std::shared_ptr<const PicturePrompts> prompts_;
 };
 

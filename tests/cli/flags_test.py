@@ -120,6 +120,7 @@ class Flags(FlagProbes):
             "--prompt": ["--prompt", "It is"], "--prompt-file": ["--prompt-file", self.directory / "prompt.txt"],
             "--input-ids": ["--input-ids", "9,9"], "--input": ["--input", self.directory / "in.safetensors"],
             "--image": ["--image", "nowhere.png"],  # of models that see: models/llava_test.py
+            "--video": ["--video", "nowhere.gif"], "--fps": ["--fps", "3"],  # models/qwen_vl_test.py
             "--seed": (SAMPLE, ["--seed", "9"]), "--output": ["--output", self.directory / "out.safetensors"],
             "--json": None})
         whole, cached = (json.loads(self.generate(flags).stdout)["sequences"][0] for flags in (["--no-use-cache"], []))

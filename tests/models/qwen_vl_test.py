@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from seeing_peer import (EASYDEL, SPECIAL, TOLERANCE, draw_files, error_of, gradient_errors, Image, in_half_precision, load_file, np,
-                         resave, run, same_answers, save_file, spread, sys, tokenizers, torch, transformers)
+                         resave, run, same_answer_about_a_video, same_answers, save_file, spread, sys, tokenizers, torch, transformers)
 from vision_configs import QWEN_VL_CONFIGS
 import seeing_peer
 
@@ -76,7 +76,9 @@ def write_processor(model, directory: pathlib.Path, old: bool = False):
     least = (vision.patch_size * vision.spatial_merge_size) ** 2
     images = transformers.Qwen2VLImageProcessor(size=dict(shortest_edge=2 * least, longest_edge=12 * least), **sizes)
     kind = transformers.Qwen3VLProcessor if model.config.model_type == "qwen3_vl" else transformers.Qwen2VLProcessor
-    clips = (transformers.Qwen3VLVideoProcessor if model.config.model_type == "qwen3_vl" else transformers.Qwen2VLVideoProcessor)(**sizes)
+    is_third = model.config.model_type == "qwen3_vl"  # whose limits are of all frames together
+    clips = (transformers.Qwen3VLVideoProcessor if is_third else transformers.Qwen2VLVideoProcessor)(
+        size=dict(shortest_edge=(8 if is_third else 2) * least, longest_edge=(60 if is_third else 12) * least), **sizes)
     processor = kind(images, tokenizer, clips)
     processor.save_pretrained(directory)
     if old:
@@ -201,6 +203,28 @@ class QwenVL(unittest.TestCase):
                 prompt = f"USER: {seen} what is this ? {seen} a cat ? ASSISTANT:"
                 # No pictures in the answer, which transformers would ask pixels for without a cache.
                 same_answers(self, model, processor, directory, prompt, draw_files(directory), "--suppress-tokens", "5,6", suppress_tokens=[5, 6])
+
+    def test_answers_about_videos(self):
+        for family, configs in QWEN_VL_CONFIGS.items():
+            model = make(family, next(iter(configs.values())), seed=4)
+            with self.subTest(family=family), tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                directory = pathlib.Path(folder)
+                model.save_pretrained(directory)
+                processor = write_processor(model, directory)
+                prompt, fps = "USER: what is <|vision_start|> <|video_pad|> <|vision_end|> ? ASSISTANT:", 1.5 if family == "qwen3_vl" else None
+                same_answer_about_a_video(self, model, processor, directory, prompt, fps, "--suppress-tokens", "5,6", suppress_tokens=[5, 6])
+                frames = str(directory / "frames")
+                with self.assertRaisesRegex(AssertionError, "fps would do nothing" if fps is None else "does not say how many frames a second has"):
+                    run("generate", folder, "--prompt", prompt, "--video", frames, *(() if fps else ("--fps", "2")))
+        with tempfile.TemporaryDirectory() as folder:
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            write_processor(model, directory)
+            (directory / "a.mp4").write_bytes(b"\0\0\0\x20ftypisom")
+            with self.assertRaisesRegex(AssertionError, "a video is a folder of frames, or an animated GIF or WebP file; .* ffmpeg -i FILE"):
+                run("generate", folder, "--prompt", prompt, "--video", str(directory / "a.mp4"))
+            with self.assertRaisesRegex(AssertionError, r"a placeholder <\|video_pad\|> for each video; got 1 for 0"):
+                run("generate", folder, "--prompt", prompt + " <|image_pad|>", "--image", draw_files(directory)[0])
 
     def test_generates_from_padded_rows(self):
         family, _, settings = CASES[0]

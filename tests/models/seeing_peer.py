@@ -99,6 +99,34 @@ def draw_files(directory: pathlib.Path) -> list[str]:
     return files
 
 
+def draw_frames(directory: pathlib.Path, count: int = 5) -> str:
+    """A folder of frames."""
+    draw, folder = np.random.default_rng(2), directory / "frames"
+    folder.mkdir()
+    for i in range(count):
+        Image.fromarray(draw.integers(0, 255, (24, 33, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+    return str(folder)
+
+
+def same_answer_about_a_video(case, model, processor, directory: pathlib.Path, prompt: str, fps: float | None, *flags: str, **kept) -> None:
+    """The tokens of transformers, greedy and by beams."""
+    folder = draw_frames(directory)
+    frames = torch.stack([torch.from_numpy(np.array(Image.open(file))).permute(2, 0, 1) for file in sorted(pathlib.Path(folder).iterdir())])
+    metadata = transformers.video_utils.VideoMetadata(total_num_frames=len(frames), fps=fps, duration=fps and len(frames) / fps,
+                                                      frames_indices=list(range(len(frames))))
+    # SmolVLM's wants those of each text.
+    videos = [[frames]] if model.config.model_type == "smolvlm" else [frames]
+    inputs = processor(videos=videos, video_metadata=[metadata], text=prompt, return_tensors="pt")
+    if model.config.model_type.startswith("qwen"):
+        inputs.pop("token_type_ids", None)
+    length, rate = inputs["input_ids"].shape[1], ("--fps", str(fps)) if fps else ()
+    for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3"))):
+        theirs = model.generate(**inputs, max_new_tokens=9, do_sample=False, **kept, **options)[0, length:].tolist()
+        ours = json.loads(run("generate", str(directory), "--prompt", prompt, "--video", folder, *rate, "--max-new-tokens", "9", *flags, "--json", *more))
+        case.assertEqual(ours["prompt_length"], length)
+        case.assertEqual(ours["sequences"][0]["ids"], theirs, more)
+
+
 def in_half_precision(case, model, batch: dict, forward) -> None:
     """The logits are as near to those in float32 as transformers' are. The median token: a near tie falls either way."""
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():

@@ -9,8 +9,8 @@ import sys
 import tempfile
 import unittest
 
-from seeing_peer import (SPECIAL as TOKENS, TOLERANCE, draw_files, error_of, forward, gradient_errors, in_half_precision,
-                         load_file, resave, run, same_answers, save_file, spread, tokenizers, torch,
+from seeing_peer import (SPECIAL as TOKENS, TOLERANCE, draw_files, draw_frames, error_of, forward, gradient_errors, in_half_precision,
+                         load_file, resave, run, same_answer_about_a_video, same_answers, save_file, spread, tokenizers, torch,
                          transformers)
 from take_turns import take_turns
 from vision_configs import SEEING_CONFIGS
@@ -104,7 +104,8 @@ def write_processor(model, directory: pathlib.Path):
         tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **TOKENS)
         edge = vision.image_size
         images = transformers.SmolVLMImageProcessor(size={"longest_edge": 2 * edge}, max_image_size={"longest_edge": edge})
-        processor = transformers.SmolVLMProcessor(images, tokenizer, transformers.SmolVLMVideoProcessor(), image_seq_len=pictures_of(model, 1)[1][0])
+        processor = transformers.SmolVLMProcessor(images, tokenizer, transformers.SmolVLMVideoProcessor(size={"longest_edge": 2 * edge}, max_image_size={"longest_edge": edge}),
+                                                  image_seq_len=pictures_of(model, 1)[1][0])
     else:
         tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **TOKENS)
         processor = transformers.PixtralProcessor(transformers.PixtralImageProcessor(size={"longest_edge": 40}), tokenizer, patch_size=vision.patch_size,
@@ -191,6 +192,17 @@ class Seeing(unittest.TestCase):
                 text = json.loads(run("generate", str(directory), "--prompt", "what is this ?", "--max-new-tokens", "5", "--json"))
                 ids = processor.tokenizer("what is this ?", return_tensors="pt")["input_ids"]
                 self.assertEqual(text["sequences"][0]["ids"], model.generate(ids, max_new_tokens=5, do_sample=False)[0, ids.shape[1] :].tolist())
+
+    def test_answers_about_videos(self):
+        model = make(next(iter(CONFIGS.values())), seed=4)
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            processor = write_processor(model, directory)
+            if FAMILY == "smolvlm":
+                return same_answer_about_a_video(self, model, processor, directory, "what is this <video> ?", 2.0)
+            with self.assertRaisesRegex(AssertionError, "takes pictures alone. Videos: qwen2_vl, qwen3_vl, smolvlm."):
+                run("generate", folder, "--task", "image-text-to-text", "--prompt", "what", "--video", draw_frames(directory))
 
     def test_wrong_counts_are_one_clear_line(self):
         model = make(next(iter(CONFIGS.values())))

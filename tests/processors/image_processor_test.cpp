@@ -81,6 +81,95 @@ TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
   EXPECT_GT(several, 10);
 }
 
+TEST(VideoProcessor, GivesTheFramesAndPixelsOfTransformersBitForBit) {
+  const TemporaryDirectory directory;
+  const char* seed = std::getenv("EASYDEL_SEED");
+  const char* count = std::getenv("EASYDEL_VIDEOS");
+  const std::string drawn = seed ? seed : "27";
+  SCOPED_TRACE("EASYDEL_SEED=" + drawn);
+  run_python("images_peer.py", {"videos", directory.path().string(), count ? count : "9", drawn});
+  const fs::path root = directory / "videos";
+  const auto expected = SafetensorsFile::open(root / "expected.safetensors");
+  const Json cases = Json::parse_file((root / "cases.json").string());
+  EXPECT_EQ(cases.size(), 7);
+  for (const auto& [folder, videos] : cases.as_object()) {
+    const auto processor = VideoProcessor::from_directory(root / "processors" / folder);
+    const VisionProcessor whole = VisionProcessor::from_directory(root / "processors" / folder);
+    ASSERT_TRUE(processor.has_value()) << folder;
+    const std::string token = folder.starts_with("smol") ? "<video>" : "<|video_pad|>";
+    for (const auto& [name, expect] : videos.as_object()) {
+      SCOPED_TRACE(concat(folder, " ", name));  // qwen2-count: so many frames, whenever they are shown
+      VideoFrames video = load_video(root / name);
+      EXPECT_TRUE(at::equal(at::stack(video.frames), expected->tensor(name)));
+      if (expect.is_null()) {
+        EXPECT_THROW((*processor)(video), ConfigError);
+        continue;
+      }
+      const double fps = expect.at("fps").as_double();
+      EXPECT_EQ(video.fps.value_or(fps), fps);
+      const bool is_folder = !video.fps;
+      video.fps = fps;
+      const ProcessedVideo ours = (*processor)(video);
+      EXPECT_EQ(Json(ours.indices), expect.at("indices"));
+      EXPECT_TRUE(at::equal(ours.pixel_values, expected->tensor(concat(folder, ".", name))));
+      if (ours.grid_thw.defined()) {
+        EXPECT_TRUE(at::equal(ours.grid_thw.unsqueeze(0), expected->tensor(concat(folder, ".", name, ".grid"))));
+      }
+      PictureInputs inputs;
+      const bool asks = folder != "qwen2" && folder != "qwen2-count";
+      whole.add_videos(inputs, {(root / name).string()}, asks && is_folder ? std::optional(fps) : std::nullopt);
+      EXPECT_EQ(whole.expand("a " + token + " b", inputs), "a " + expect.at("text").as_string() + " b");
+    }
+  }
+  for (const std::string& name : list_directory(root / "animations")) {
+    const VideoFrames video = load_video(root / "animations" / name, {.alpha = Alpha::Drop});
+    EXPECT_TRUE(at::equal(at::stack(video.frames), expected->tensor("animations/" + name))) << name;
+  }
+
+  // Whose positions count seconds.
+  Json json = Json::parse_file((root / "processors" / "qwen2" / "processor_config.json").string());
+  json["processor_class"] = Json("Qwen2_5_VLProcessor");
+  write_file_atomically(directory / "processor_config.json", json.dump());
+  PictureInputs inputs;
+  EXPECT_THAT(
+      [&] {
+        VisionProcessor::from_directory(directory.path()).add_videos(inputs, {(root / "0").string()}, std::nullopt);
+      },
+      ThrowsMessage<NotSupportedError>(
+          HasSubstr("videos of Qwen2_5_VLProcessor have positions that count the seconds")));
+}
+
+TEST(VideoProcessor, SaysWhatItDoesNotTake) {
+  const TemporaryDirectory directory;
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    write_file_atomically(directory / name, bytes);
+    return (directory / name).string();
+  };
+  const std::string film = write("film.mp4", std::string("\0\0\0\x20"
+                                                         "ftypisom",
+                                                         12));
+  EXPECT_THAT([&] { load_video(film); },
+              ThrowsMessage<NotSupportedError>(concat(
+                  "[load_video] ", film,
+                  ": a video is a folder of frames, or an animated GIF or WebP file; other "
+                  "files have codecs that are not here. Take its frames, as in: ffmpeg -i FILE -r 2 FOLDER/%05d.png")));
+  fs::create_directory(directory / "frames");
+  EXPECT_THAT([&] { load_video(directory / "frames"); },
+              ThrowsMessage<FormatError>(HasSubstr("frames: a folder of frames must have pictures; got none.")));
+  EXPECT_THROW(load_video("/nowhere/a.gif"), IoError);
+  EXPECT_THAT([] { VideoProcessor("LlavaVideoProcessor", Json::object(), "[here] "); },
+              ThrowsMessage<NotSupportedError>("[here] video_processor_type must be one of Qwen2VLVideoProcessor, "
+                                               "Qwen3VLVideoProcessor, SmolVLMVideoProcessor; got "
+                                               "\"LlavaVideoProcessor\"."));
+  EXPECT_THAT(
+      [] { VideoProcessor("Qwen3VLVideoProcessor", Json::parse(R"({"num_frames": 3})"), "[here] "); },
+      ThrowsMessage<ConfigError>("[here] fps or num_frames is needed, not both, where do_sample_frames is true."));
+  EXPECT_THAT([] { VideoProcessor("Qwen3VLVideoProcessor", Json::parse(R"({"max_frames": 2.5})"), "[here] "); },
+              ThrowsMessage<ConfigError>("[here] max_frames must be a positive whole number; got 2.5."));
+  const VideoProcessor qwen("Qwen3VLVideoProcessor", Json::object(), "[here] ");
+  EXPECT_THAT([&] { qwen.sample(10, std::nullopt); }, ThrowsMessage<ConfigError>(HasSubstr("got none.")));
+}
+
 TEST(ImageProcessor, StacksPicturesOfDifferentSizes) {
   const ImageProcessor processor("CLIPImageProcessor", Json::parse(R"({"size": 8, "crop_size": 6})"), "[test] ");
   const at::Tensor pixels = processor({at::full({3, 20, 10}, 7, at::kByte), at::full({3, 9, 31}, 200, at::kByte)});
@@ -152,9 +241,13 @@ TEST(DecodeImage, SurvivesBrokenFiles) {
     const auto try_it = [&](const std::string& broken) {
       try {
         decode_image(broken, {.max_pixels = 1'000'000});
+        if (name.ends_with(".gif") || name.ends_with(".webp")) {
+          write_file_atomically(directory / "broken", broken);
+          load_video(directory / "broken", {.max_pixels = 1'000'000});
+        }
       } catch (const Error& error) {
         ++refused;
-        EXPECT_THAT(error.what(), HasSubstr("[decode_image] "));
+        EXPECT_THAT(error.what(), testing::AnyOf(HasSubstr("[decode_image] "), HasSubstr("[load_video] ")));
       }
     };
     for (std::size_t cut = 0; cut < bytes.size(); cut += 1 + bytes.size() / 40) try_it(bytes.substr(0, cut));

@@ -1,15 +1,17 @@
 """The other side of the tests of image processors: draws pictures, and what transformers' torchvision backend makes of them.
 
-usage: images_peer.py write DIRECTORY COUNT SEED
+usage: images_peer.py write|videos DIRECTORY COUNT SEED
 
 DIRECTORY/pictures has the files; DIRECTORY/NAME, for each processor, a preprocessor_config.json (or processor_config.json) and
 expected.safetensors with the pixel_values of every file, under the file's name, but of those that transformers cannot resize; decoded.safetensors the RGB colours of every
-file as Pillow sees them: upright, over white."""
+file as Pillow sees them: upright, over white. DIRECTORY/videos has folders of frames and animations, cases.json what frames each video
+processor picks and what the text becomes, and expected.safetensors the frames and the pixels; DIRECTORY/videos/animations has GIF files alone."""
 
 import json
 import os
 import pathlib
 import random
+import struct
 import sys
 import types
 
@@ -172,5 +174,129 @@ def write(directory: pathlib.Path, count: int, seed: int) -> None:
     write_prompts(directory, dict(list(upright.items())[:30]))
 
 
+def words_of(number: int) -> str:
+    """num2words, which is not installed, of the counts that are drawn."""
+    known = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve",
+             13: "thirteen", 14: "fourteen", 15: "fifteen", 16: "sixteen", 17: "seventeen", 18: "eighteen", 19: "nineteen"}
+    tens = {20: "twenty", 30: "thirty", 40: "forty", 50: "fifty", 60: "sixty", 70: "seventy", 80: "eighty", 90: "ninety"}
+    if number < 20:
+        return known[number]
+    return tens[number // 10 * 10] + (f"-{known[number % 10]}" if number % 10 else "")
+
+
+SMALL = dict(patch_size=4, merge_size=2)
+VIDEOS = {  # a processor, its video processor, and settings
+    "qwen2": ("Qwen2VLProcessor", "Qwen2VLVideoProcessor", dict(size={"shortest_edge": 300, "longest_edge": 900}, **SMALL)),
+    "qwen2-sampled": ("Qwen2VLProcessor", "Qwen2VLVideoProcessor", dict(do_sample_frames=True, fps=3, min_frames=2, max_frames=9, min_pixels=200,
+                                                                          max_pixels=2000, cap_pixels_per_frame=True, max_video_tokens=90, **SMALL)),
+    "qwen2-count": ("Qwen2VLProcessor", "Qwen2VLVideoProcessor", dict(do_sample_frames=True, num_frames=3, size={"shortest_edge": 64, "longest_edge": 4000}, **SMALL)),
+    "qwen3": ("Qwen3VLProcessor", "Qwen3VLVideoProcessor", dict(size={"shortest_edge": 3000, "longest_edge": 9000}, **SMALL)),
+    "qwen3-capped": ("Qwen3VLProcessor", "Qwen3VLVideoProcessor", dict(size={"shortest_edge": 400, "longest_edge": 3000}, max_frames=5, fps=4.5,
+                                                                      cap_pixels_per_frame=True, max_video_tokens=4, **SMALL)),
+    "smolvlm": ("SmolVLMProcessor", "SmolVLMVideoProcessor", dict(size={"longest_edge": 50}, max_image_size={"longest_edge": 24})),
+    "smolvlm-sampled": ("SmolVLMProcessor", "SmolVLMVideoProcessor", dict(do_sample_frames=True, max_image_size={"longest_edge": 16}, video_sampling=dict(
+        fps=1.5, max_frames=4, video_size={"longest_edge": 40}))),
+}
+
+
+def draw_gif(rng: random.Random) -> bytes:
+    """An animation of parts that are cleared, restored or kept, with colours of their own or not, as no encoder at hand writes it."""
+    colors = lambda: bytes(rng.randrange(256) for _ in range(3 * 128))  # noqa: E731
+    wide, high = rng.randint(3, 20), rng.randint(3, 20)
+    out = b"GIF89a" + struct.pack("<HHBBB", wide, high, 0x86, rng.choice([0, rng.randrange(16)]), 0) + colors()
+    for i in range(rng.randint(2, 6)):
+        w, h = (wide, high) if i == 0 and rng.random() < 0.5 else (rng.randint(1, wide), rng.randint(1, high))
+        if rng.random() < 0.85:
+            is_clear = rng.random() < 0.5
+            out += b"!\xf9\x04" + struct.pack("<BHBB", rng.choice([0, 1, 2, 3]) << 2 | is_clear, 10, rng.randrange(16), 0)
+        is_local, is_interlaced = rng.random() < 0.3, rng.random() < 0.3
+        out += b"," + struct.pack("<HHHHB", rng.randint(0, wide - w), rng.randint(0, high - h), w, h, 0x86 * is_local | 0x40 * is_interlaced)
+        out += colors() * is_local
+        # Codes of eight bits, as long as the table is cleared in time.
+        codes = b"".join(b"\x80" + bytes(rng.randrange(16) for _ in range(min(100, w * h - at))) for at in range(0, w * h, 100)) + b"\x81"
+        out += b"\x07" + b"".join(bytes([len(codes[at:at + 255])]) + codes[at:at + 255] for at in range(0, len(codes), 255)) + b"\0"
+    return out + b";"
+
+
+def frames_of(path: pathlib.Path) -> list:
+    """As Pillow shows them."""
+    opened, pictures = Image.open(path), []
+    for n in range(opened.n_frames):
+        opened.seek(n)
+        pictures.append(opened.convert("RGB"))
+    return pictures
+
+
+def stacked(pictures: list) -> torch.Tensor:
+    return torch.from_numpy(np.stack([np.asarray(picture) for picture in pictures])).permute(0, 3, 1, 2).contiguous()
+
+
+def write_videos(directory: pathlib.Path, count: int, seed: int) -> None:
+    rng, root = random.Random(seed), directory / "videos"
+    root.mkdir(parents=True)
+    videos, tensors = {}, {}
+    (root / "animations").mkdir()
+    for i in range(100):
+        path = root / "animations" / f"{i}.gif"
+        path.write_bytes(draw_gif(rng))
+        tensors[f"animations/{i}.gif"] = stacked(frames_of(path))
+    for i in range(count):
+        frames, high, wide = rng.choice([2, 4, 5, 8, 13, 26]), rng.randint(20, 60), rng.randint(20, 60)
+        pictures = [Image.fromarray(pixels(rng, high, wide, 3)) for _ in range(frames)]
+        kind = ("folder", "gif", "webp")[i % 3]
+        if kind == "folder":
+            name, fps = f"{i}", rng.choice([1.0, 4.0, 7.5, 24.0, 29.97])
+            (root / name).mkdir()
+            for n, picture in enumerate(pictures):
+                picture.save(root / name / f"frame{n + 1}.png")
+        else:
+            name, stays = f"{i}.{kind}", [10 * rng.randint(1, 60) for _ in pictures]
+            fps = frames / (sum(stays) / 1000)
+            if kind == "gif":  # pictures of which only a part changes, or that leave what was there
+                kept = pictures[0].copy()
+                for n, picture in enumerate(pictures):
+                    kept.paste(picture.crop((0, 0, wide // 2, high // 3)), (rng.randrange(wide // 2), rng.randrange(high // 2)))
+                    pictures[n] = kept.copy()
+                pictures = [picture.quantize(200) for picture in pictures]
+            # All colours differ: no frame is joined with the one before it.
+            pictures[0].save(root / name, save_all=True, append_images=pictures[1:], duration=stays, loop=0,
+                             **({"disposal": rng.choice([0, 1, 2, 3])} if kind == "gif" else {"lossless": True}))
+            pictures = frames_of(root / name)
+            assert len(pictures) == frames, (name, len(pictures), frames)
+        video = stacked(pictures)
+        videos[name] = (video, fps)
+        tensors[name] = video
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>")
+    transformers.models.smolvlm.processing_smolvlm.num2words = words_of
+    cases = {}
+    for folder, (kind, video_kind, settings) in VIDEOS.items():
+        images = transformers.SmolVLMImageProcessor() if kind == "SmolVLMProcessor" else transformers.Qwen2VLImageProcessor(**SMALL)
+        more = {"image_seq_len": 2} if kind == "SmolVLMProcessor" else {}
+        processor = getattr(transformers, kind)(images, tokenizer, getattr(transformers, video_kind)(**json.loads(json.dumps(settings))), **more)
+        processor.save_pretrained(root / "processors" / folder)
+        if folder == "qwen2-sampled":  # as files of the hub have it
+            saved = json.loads((root / "processors" / folder / "processor_config.json").read_text())
+            (root / "processors" / folder / "video_preprocessor_config.json").write_text(json.dumps(saved.pop("video_processor")))
+            (root / "processors" / folder / "processor_config.json").write_text(json.dumps(saved))
+        for name, (video, fps) in videos.items():
+            metadata = transformers.video_utils.VideoMetadata(total_num_frames=len(video), fps=fps, duration=len(video) / fps,
+                                                              frames_indices=list(range(len(video))))
+            try:
+                out = processor.video_processor(video, video_metadata=[metadata], return_metadata=True, return_tensors="pt")
+            except ValueError:  # it has fewer frames than are asked for
+                cases.setdefault(folder, {})[name] = None
+                continue
+            indices = [int(i) for i in metadata.frames_indices]  # the text may repeat the last one
+            text = processor.replace_video_token(out, 0)
+            pixel_values = out["pixel_values_videos"] if "pixel_values_videos" in out else out["pixel_values"][0]
+            tensors[f"{folder}.{name}"] = pixel_values.contiguous()
+            if "video_grid_thw" in out:
+                tensors[f"{folder}.{name}.grid"] = out["video_grid_thw"]
+            cases.setdefault(folder, {})[name] = {"fps": fps, "text": text, "indices": indices}
+    (root / "cases.json").write_text(json.dumps(cases))
+    save_file(tensors, root / "expected.safetensors")
+
+
 if __name__ == "__main__":
-    write(pathlib.Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    {"write": write, "videos": write_videos}[sys.argv[1]](pathlib.Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -46,7 +46,9 @@ PromptInputs picture_prompt(const PictureInputs& pictures, const BaseModule& mod
   PromptInputs inputs{.pixel_values = pictures.pixel_values,
                       .image_sizes = pictures.image_sizes,
                       .pixel_attention_mask = pictures.pixel_attention_mask,
-                      .image_grid_thw = pictures.image_grid_thw};
+                      .image_grid_thw = pictures.image_grid_thw,
+                      .pixel_values_videos = pictures.pixel_values_videos,
+                      .video_grid_thw = pictures.video_grid_thw};
   if (seeing->sees_whole_pictures()) inputs.token_type_ids = input_ids.eq(seeing->image_token_id()).to(at::kLong);
   return inputs;
 }

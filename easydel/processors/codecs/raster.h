@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,11 @@ Raster decode_png(const DecodeCall& call);
 Raster decode_webp(const DecodeCall& call);
 Raster decode_gif(const DecodeCall& call);
 Raster decode_bmp(const DecodeCall& call);
+
+// The pictures of an animation as they are shown one after the other, whole, each with the milliseconds that it stays.
+using FrameSink = std::function<void(const Raster& frame, int64_t milliseconds)>;
+void decode_webp_frames(const DecodeCall& call, const FrameSink& sink);
+void decode_gif_frames(const DecodeCall& call, const FrameSink& sink);
 
 // The orientation in an EXIF block (a TIFF header and its first directory); 1 where there is none.
 int exif_orientation(std::string_view tiff);
