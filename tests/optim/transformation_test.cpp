@@ -63,8 +63,8 @@ TEST(Apply, NeedsNoMemoryThatGrowsWithTheModel) {
 TEST(Offload, StepsAreThoseOfTheSameOptimizer) {
   for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
     if (device.is_cuda() && !at::hasCUDA()) continue;
-    for (const auto& inner : {adamw({.learning_rate = 1e-2, .mask = not_matching("bias")}), lion(1e-2), sgd(1e-2),
-                              adamw_8bit(1e-2)}) {
+    for (const auto& inner :
+         {adamw({.learning_rate = 1e-2, .mask = not_matching("bias")}), lion(1e-2), sgd(1e-2), adamw_8bit(1e-2)}) {
       for (const int64_t part : {int64_t{1}, int64_t{150}, kOffloadPart}) {
         const auto tx = offloaded(inner, part);
         TensorMap plain, moved;

@@ -196,8 +196,8 @@ State State::load_optimizer(const fs::path& load_directory,
 
 namespace {
 
-// Some libraries give a product other last bits where a matrix begins elsewhere in memory than what is allocated does. A
-// mapped tensor may; it would be copied by the first update anyway, and copied now the run goes on bit for bit.
+// Some libraries give a product other last bits where a matrix begins elsewhere in memory than what is allocated does.
+// A mapped tensor may; it would be copied by the first update anyway, and copied now the run goes on bit for bit.
 void align(GraphState& parameters) {
   constexpr std::uintptr_t kAlignment = 64;
   for (const auto& [path, tensor] : GraphState(parameters)) {
