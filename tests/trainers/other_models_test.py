@@ -279,11 +279,13 @@ class Embedding(OtherModels):
         rows = self.rows()
         write_rows(self.folder / "texts.jsonl", rows)
         for family, pooling, options, more in self.CASES:
+            # Where two tokens are equally large the last bit decides which one learns: curves with max part there.
+            steps, tolerance = (25, 1e-4) if pooling == "max" else (STEPS, 2e-3)
             model, tokenizer = self.make(family)
-            theirs = self.theirs(model, self.loss_of(rows, tokenizer, pooling, **options), len(rows))
+            theirs = self.theirs(model, self.loss_of(rows, tokenizer, pooling, **options), len(rows), steps)
             for mesh in ((), MESHES[0]):
                 with self.subTest(family=family, pooling=pooling, options=options, mesh=mesh):
-                    self.compare(self.ours(family, "texts", "--trainer", "embedding", *more, *mesh), theirs, tolerance=2e-3)
+                    self.compare(self.ours(family, "texts", "--trainer", "embedding", *more, *mesh, steps=steps), theirs, tolerance)
 
     def test_killed_and_resumed(self):
         write_rows(self.folder / "texts.jsonl", self.rows())

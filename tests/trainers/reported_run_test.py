@@ -72,9 +72,10 @@ class Reported(TinyRun):
         self.assertGreater(needed, 2 << 20)
         tight = needed * 0.98 / 2**30
         err, policy, less = run("tight", "--set", f"memory_limit={tight}")
-        self.assertIn(chosen + "checkpoint_dots", err)  # the first of three, which fits
-        self.assertEqual(policy, "checkpoint_dots")
+        self.assertIn(chosen + "mlp_notsaveable", err)  # the first of three that fits
+        self.assertEqual(policy, "mlp_notsaveable")
         self.assertLess(less["memory_estimate"], needed * 0.98)
+        self.assertGreater(run("first", "--set", "gradient_checkpointing=checkpoint_dots")[2]["memory_estimate"], needed * 0.98)
         err, policy, least = run("tighter", "--set", "memory_limit=1e-6")
         self.assertIn(chosen + "nothing_saveable", err)
         self.assertEqual(policy, "nothing_saveable")

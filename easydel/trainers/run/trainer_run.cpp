@@ -171,7 +171,12 @@ TrainResult Trainer::Impl::train() {
   result.step = state.step;
   if (last_saved_) result.checkpoint = last_saved_->path;
   if (log_) result.report = log_->finish(to_string(result.stopped_by), result.checkpoint);
-  if (push_) push_->finish(last_saved_);
+  if (push_) {
+    push_->finish(last_saved_);
+    // What was being uploaded when it had to go.
+    const auto kept = best_step_ ? std::vector<int64_t>{*best_step_} : std::vector<int64_t>{};
+    if (args().save_total_limit) remove_old_checkpoints(*directory(), *args().save_total_limit, kept);
+  }
   return result;
 }
 
