@@ -111,7 +111,7 @@ class Transcribe(unittest.TestCase):
         for file in self.directory.iterdir():
             if file.name != "generation_config.json":
                 (directory / file.name).symlink_to(file)
-        (directory / "generation_config.json").write_text(json.dumps(keys))
+        (directory / "generation_config.json").write_text(json.dumps(keys, sort_keys=True))  # as transformers writes it
         return directory
 
     def theirs(self, path, keys=SPEECH, **more) -> tuple[list, list]:
