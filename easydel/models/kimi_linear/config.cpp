@@ -7,7 +7,7 @@ namespace easydel {
 namespace {
 
 constexpr int64_t kFullEvery = 4;  // layers from one with full attention to the next
-constexpr int64_t kMostLayers = 1 << 20;
+constexpr int64_t kMaxLayers = 1 << 20;
 
 // What the published files call the sizes of the delta rule.
 constexpr std::pair<const char*, const char*> kLinearKeys[] = {{"head_dim", "linear_head_dim"},
@@ -90,7 +90,7 @@ void KimiLinearConfig::fields(FieldVisitor& v) {
 
 void KimiLinearConfig::post_init() {
   LatentMoeConfig::post_init();
-  if (num_hidden_layers < 0 || num_hidden_layers > kMostLayers) return;  // validate() says so
+  if (num_hidden_layers < 0 || num_hidden_layers > kMaxLayers) return;  // validate() says so
   const auto fill = [&](auto& types, const auto& type_of) {
     if (types) return;
     types.emplace();
@@ -127,7 +127,7 @@ void KimiLinearConfig::rename_older_keys(Json& given, bool is_whole) const {
   if (!given.is_object()) return;
   int64_t layers = num_hidden_layers;
   if (const Json* count = given.find("num_hidden_layers"); count && count->is_int()) layers = count->as_int();
-  if (layers < 0 || layers > kMostLayers) return;  // validate() says so
+  if (layers < 0 || layers > kMaxLayers) return;  // validate() says so
   const Json block = says(given, "linear_attn_config") ? given.at("linear_attn_config") : Json();
   require<ConfigError>(block.is_null() || block.is_object(),
                        "[KimiLinearConfig] linear_attn_config must be an object; got ", block.dump(), ".");
