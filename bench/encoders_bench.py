@@ -2,7 +2,7 @@
 usage: encoders_bench.py [t5 | clip]... [--rounds N] [--program PROGRAM]
 
 t5: greedy generation of 64 tokens from 64, of flan-t5-small's shape, batches of 1 and 8. clip: image and text embeddings of
-ViT-B/32's shape, batches of 1 and 8 pictures with as many texts of 77 tokens. float32, one thread on each side; both keep their
+ViT-B/32's shape, batches of 1 and 8 images with as many texts of 77 tokens. float32, one thread on each side; both keep their
 weights in memory and take turns. What counts is the processor's time (user and system) of a run, the median over the rounds, so
 that other programs on the machine matter little. The results are compared, too: tokens, and the largest difference of a value."""
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The figures of hybrids, GRPO, pictures and serving on one GPU, each with its peer in the same run.
+# The figures of hybrids, GRPO, images and serving on one GPU, each with its peer in the same run.
 # usage: gpu_figures.sh [hybrid | grpo | vision | serve]...      (without arguments: all)
 # Expects build/cuda (cmake --preset cuda) with easydel_cli and vision_bench.
 set -u

@@ -2,8 +2,8 @@
 usage: vision_bench.py [vit | vl]... [--tiny] [--attention sdpa eager] [--dtype fp32|bf16] [--device cpu|cuda] [--steps N]
                        [--rounds N] [--program PROGRAM]
 
-vit: forward and backward of ViT-L/14 on 64 pictures of 224 x 224. vl: a training step (AdamW) of Qwen2.5-VL-3B's shape, tower
-and all, on 8 rows of 1,024 tokens with a picture of 644 x 644 each (529 tokens). Weights, pixels and texts are random.
+vit: forward and backward of ViT-L/14 on 64 images of 224 x 224. vl: a training step (AdamW) of Qwen2.5-VL-3B's shape, tower
+and all, on 8 rows of 1,024 tokens with an image of 644 x 644 each (529 tokens). Weights, pixels and texts are random.
 --tiny: a few layers of small models, to try the script. Prints milliseconds, peak memory and ratios."""
 
 import argparse

@@ -139,10 +139,10 @@ set(EASYDEL_FEATURES
     "YAML|easydel elarge|libyaml-cpp-dev"
     "BEAST|the HTTP server|libboost-dev"
     "XGRAMMAR|answers that follow a JSON schema or a grammar|scripts/setup.sh build, or EASYDEL_XGRAMMAR names its sources"
-    "JPEG|JPEG pictures|libjpeg62-turbo-dev"
-    "PNG|PNG pictures|libpng-dev"
-    "WEBP|WebP pictures|libwebp-dev"
-    "GIF|GIF pictures|libgif-dev"
+    "JPEG|JPEG images|libjpeg62-turbo-dev"
+    "PNG|PNG images|libpng-dev"
+    "WEBP|WebP images|libwebp-dev"
+    "GIF|GIF images|libgif-dev"
     "SNDFILE|recordings: WAV, FLAC, Ogg, MP3|libsndfile1-dev"
     "CLI|the easydel command|libcli11-dev")
 

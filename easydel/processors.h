@@ -1,4 +1,4 @@
-// Pictures and recordings: decoding them, and the steps before a model sees or hears them.
+// Images and recordings: decoding them, and the steps before a model sees or hears them.
 #pragma once
 
 #include "easydel/processors/auto_processor.h"

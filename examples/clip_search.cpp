@@ -1,4 +1,4 @@
-// Search in a folder of pictures: those that CLIP finds most like each text.
+// Search in a folder of images: those that CLIP finds most like each text.
 // usage: clip_search MODEL_DIRECTORY FOLDER TEXT…
 #include <ATen/ATen.h>
 #include <easydel/easydel.h>
@@ -44,11 +44,11 @@ int main(int argc, char** argv) {
     std::vector<fs::path> files;
     for (const fs::directory_entry& entry : fs::directory_iterator(argv[2])) files.push_back(entry.path());
     std::sort(files.begin(), files.end());
-    std::vector<at::Tensor> pictures;
-    for (const fs::path& file : files) pictures.push_back(processor.load(file));
+    std::vector<at::Tensor> images;
+    for (const fs::path& file : files) images.push_back(processor.load(file));
 
     const at::NoGradGuard no_grad;
-    const ed::ModelOutput out = (*model)({.input_ids = to_ids(tokenizer, texts), .pixel_values = processor(pictures)});
+    const ed::ModelOutput out = (*model)({.input_ids = to_ids(tokenizer, texts), .pixel_values = processor(images)});
     const auto [scores, places] =
         out.logits_per_text.softmax(-1).topk(std::min<int64_t>(3, out.logits_per_text.size(1)));
     for (std::size_t i = 0; i < texts.size(); ++i) {

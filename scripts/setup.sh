@@ -144,7 +144,7 @@ install_references() {
   cp tests/reference/requirements.txt "$stamp"
 }
 
-# What pictures are compared with, in a folder of its own: transformers imports torchvision wherever it finds it, and the
+# What images are compared with, in a folder of its own: transformers imports torchvision wherever it finds it, and the
 # package is a CUDA build, whose import fails beside a CPU torch unless a test prepares for it.
 install_torchvision() {
   [ -f ".venv/torchvision/.torchvision-$TORCHVISION_VERSION" ] && return

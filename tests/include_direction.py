@@ -1,6 +1,6 @@
-"""Checks the folders under easydel/ against the picture in docs/architecture.md. It fails when
+"""Checks the folders under easydel/ against the diagram in docs/architecture.md. It fails when
 
-  - an #include points up the picture, or to a folder that the CMake target does not name in DEPENDS;
+  - an #include points up the diagram, or to a folder that the CMake target does not name in DEPENDS;
   - DEPENDS names a folder that no file of the folder includes;
   - a header of one folder declares a function or a class that a source file of another folder defines;
   - more than 34 files lie flat in one folder;
@@ -20,8 +20,8 @@ MOST_FILES = 34
 
 def read_levels(page: str) -> dict[str, int]:
     """Folder -> level, 0 at the bottom, from the first code block of the page."""
-    picture = re.search(r"```\n(.*?)```", page, re.S).group(1).strip().splitlines()
-    return {folder: level for level, line in enumerate(reversed(picture)) for folder in line.split()}
+    diagram = re.search(r"```\n(.*?)```", page, re.S).group(1).strip().splitlines()
+    return {folder: level for level, line in enumerate(reversed(diagram)) for folder in line.split()}
 
 
 def read_depends(cmake: str) -> set[str]:
@@ -39,14 +39,14 @@ def find_faults(source: pathlib.Path) -> list[str]:
     for folder in sorted(p for p in (source / "easydel").iterdir() if p.is_dir()):
         name = folder.name
         if name not in levels:
-            faults.append(f"easydel/{name}: not in the picture of docs/architecture.md")
+            faults.append(f"easydel/{name}: not in the diagram of docs/architecture.md")
             continue
         cmake = folder / "CMakeLists.txt"
         depends = read_depends(cmake.read_text()) if cmake.exists() else set()
         included = set()
         for other in sorted(depends):
             if levels.get(other, 99) > levels[name]:
-                faults.append(f"easydel/{name}/CMakeLists.txt: DEPENDS {other}, which stands above {name} in the picture")
+                faults.append(f"easydel/{name}/CMakeLists.txt: DEPENDS {other}, which stands above {name} in the diagram")
         for file in source_files(folder):
             for number, line in enumerate(file.read_text().splitlines(), 1):
                 match = re.match(r'\s*#\s*include\s*[<"]easydel/(\w+)/', line)
@@ -55,9 +55,9 @@ def find_faults(source: pathlib.Path) -> list[str]:
                 other, where = match.group(1), f"{file.relative_to(source)}:{number}"
                 included.add(other)
                 if other not in levels:
-                    faults.append(f"{where}: includes easydel/{other}, which is not in the picture")
+                    faults.append(f"{where}: includes easydel/{other}, which is not in the diagram")
                 elif levels[other] > levels[name]:
-                    faults.append(f"{where}: {name} may not include {other}, which stands above it in the picture")
+                    faults.append(f"{where}: {name} may not include {other}, which stands above it in the diagram")
                 elif other not in depends:
                     faults.append(f"{where}: includes easydel/{other}, but easydel/{name}/CMakeLists.txt has no DEPENDS {other}")
         for other in sorted(depends - included):

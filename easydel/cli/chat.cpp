@@ -10,8 +10,8 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/generation_options.h"
+#include "easydel/cli/options/image_inputs.h"
 #include "easydel/cli/options/model_options.h"
-#include "easydel/cli/options/picture_inputs.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/line_reader.h"
 #include "easydel/cli/terminal/text.h"
@@ -31,7 +31,7 @@ namespace {
 constexpr const char* kHelp =
     "/reset          start over\n"
     "/system TEXT    set the system message and start over; without TEXT, remove it\n"
-    "/image FILE     show a picture with the next message; can be repeated\n"
+    "/image FILE     show an image with the next message; can be repeated\n"
     "/save FILE      write the conversation as JSON\n"
     "/help           show this list\n"
     "/exit           quit; end of input quits too\n"
@@ -97,7 +97,7 @@ class Arrivals {
 
 struct EncodedChat {
   std::vector<int32_t> ids;
-  std::shared_ptr<const PictureInputs> pictures;  // none: text alone
+  std::shared_ptr<const ImageInputs> images;  // none: text alone
 };
 
 class Chat {
@@ -210,7 +210,7 @@ class Chat {
     images_.clear();
   }
 
-  // Pictures stand where the text has placeholders, else before it.
+  // Images stand where the text has placeholders, else before it.
   Json content_of(const std::string& text) const {
     if (images_.empty()) return text;
     Json parts = Json::array();
@@ -225,7 +225,7 @@ class Chat {
     if (next == std::string::npos)
       for (const std::string& file : images_) add_image(file);
     for (std::size_t i = 0; next != std::string::npos; ++i, next = text.find(token, at)) {
-      require<UsageError>(i < images_.size(), "the message has more placeholders ", token, " than pictures; there are ",
+      require<UsageError>(i < images_.size(), "the message has more placeholders ", token, " than images; there are ",
                           images_.size(), ".");
       add_text(text.substr(at, next - at));
       add_image(images_[i]);
@@ -239,7 +239,7 @@ class Chat {
     const std::vector<int32_t>& ids = prompt.ids;
     const auto length = static_cast<int64_t>(ids.size());
     const GenerationConfig config = fitting(length);
-    serve::Request request{.prompt = ids, .sampling = serve::to_sampling_params(config), .pictures = prompt.pictures};
+    serve::Request request{.prompt = ids, .sampling = serve::to_sampling_params(config), .images = prompt.images};
     request.sampling.seed = RandomKey(options_.seed).fold(turn_++).bits();
     if (!config.max_new_tokens && config.max_length) request.sampling.max_tokens = *config.max_length - length;
     const auto arrivals = std::make_shared<Arrivals>();
@@ -271,7 +271,7 @@ class Chat {
     given.decode = [&](std::span<const int32_t> decoded) { return (*tokenizer_)->decode(decoded); };
     given.stop_token = stop.get_token();
     const at::Tensor input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0);
-    if (prompt.pictures) given.inputs = picture_prompt(*prompt.pictures, *module_, input_ids);
+    if (prompt.images) given.inputs = image_prompt(*prompt.images, *module_, input_ids);
     generate(*module_, input_ids, given);
   }
 
@@ -320,12 +320,12 @@ class Chat {
                            ->apply_chat_template({.messages = fit_contents(messages, source, vision_->image_token()),
                                                   .add_generation_prompt = true})
                            .text;
-    std::shared_ptr<const PictureInputs> pictures;
+    std::shared_ptr<const ImageInputs> images;
     if (!files.empty()) {
-      pictures = std::make_shared<PictureInputs>(vision_->load(files));
-      text = vision_->expand(text, *pictures);
+      images = std::make_shared<ImageInputs>(vision_->load(files));
+      text = vision_->expand(text, *images);
     }
-    return {(*tokenizer_)->encode_ids(text, /*add_special_tokens=*/false), pictures};
+    return {(*tokenizer_)->encode_ids(text, /*add_special_tokens=*/false), images};
   }
 
   // No more new tokens than fit in the context.
@@ -360,7 +360,7 @@ void add_chat_command(CLI::App& app) {
   command->add_option("--system", options->system, "System message");
   command
       ->add_option("--image", options->images,
-                   "Picture of the first message, for its next placeholder (<image>) or before its text; repeat it for "
+                   "Image of the first message, for its next placeholder (<image>) or before its text; repeat it for "
                    "several")
       ->type_name("FILE");
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();

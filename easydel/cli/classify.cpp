@@ -1,4 +1,4 @@
-// easydel classify: what is in a picture.
+// easydel classify: what is in an image.
 #include <ATen/ATen.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/options/picture_inputs.h"
+#include "easydel/cli/options/image_inputs.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/encoder/two_towers.h"
@@ -31,7 +31,7 @@ struct Scores {
 Scores classify(const BaseModule& module, const ClassifyArguments& options) {
   const at::Device device = module.options().device;
   ModelInputs inputs;
-  inputs.pixel_values = read_pictures(options.model, options.images).to(device);
+  inputs.pixel_values = read_images(options.model, options.images).to(device);
   if (const auto* towers = dynamic_cast<const TwoTowerModule*>(&module)) {
     require<UsageError>(!options.labels.empty(), "--label: ", module.type_name(),
                         " needs the texts to choose from, as in --label \"a photo of a cat\".");
@@ -41,7 +41,7 @@ Scores classify(const BaseModule& module, const ClassifyArguments& options) {
     return {pairs ? at::sigmoid(logits) : at::softmax(logits, -1), options.labels};
   }
   require<NotSupportedError>(module.model_task() == TaskType::ImageClassification, "[classify] ", module.type_name(),
-                             " must be an image classifier, or a model of texts and pictures (clip, siglip).");
+                             " must be an image classifier, or a model of texts and images (clip, siglip).");
   require<UsageError>(options.labels.empty(), "--label: ", module.type_name(), " has labels of its own.");
   Scores scores{.probabilities = at::softmax(module(inputs).logits, -1)};
   const BaseConfig& config = module.config();
@@ -79,16 +79,16 @@ void run(const ClassifyArguments& options, World& world) {
 }  // namespace
 
 void add_classify_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("classify", "Say what is in pictures, by a classifier or by texts");
+  CLI::App* command = app.add_subcommand("classify", "Say what is in images, by a classifier or by texts");
   auto options = std::make_shared<ClassifyArguments>();
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
-  command->add_option("--image", options->images, "A picture: JPEG, PNG, WebP, GIF or BMP; repeat it for several")
+  command->add_option("--image", options->images, "An image: JPEG, PNG, WebP, GIF or BMP; repeat it for several")
       ->type_name("FILE")
       ->required();
-  command->add_option("--label", options->labels, "A text to choose from, for models of texts and pictures")
+  command->add_option("--label", options->labels, "A text to choose from, for models of texts and images")
       ->type_name("TEXT");
-  command->add_option("--top-k", options->top_k, "Labels to show for each picture")->capture_default_str();
+  command->add_option("--top-k", options->top_k, "Labels to show for each image")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] {
     require<UsageError>(options->top_k >= 1, "--top-k must be at least 1; got ", options->top_k, ".");

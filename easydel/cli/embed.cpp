@@ -1,4 +1,4 @@
-// easydel embed: vectors of pictures and texts.
+// easydel embed: vectors of images and texts.
 #include <ATen/ATen.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/options/picture_inputs.h"
+#include "easydel/cli/options/image_inputs.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/encoder/two_towers.h"
@@ -31,19 +31,19 @@ struct Vectors {
 Vectors embed(const BaseModule& module, const EmbedArguments& options) {
   ModelInputs inputs;
   const at::Device device = module.options().device;
-  if (!options.images.empty()) inputs.pixel_values = read_pictures(options.model, options.images).to(device);
+  if (!options.images.empty()) inputs.pixel_values = read_images(options.model, options.images).to(device);
   if (module.main_input_name() == "pixel_values") {
-    require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has a tower for pictures alone.");
+    require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has a tower for images alone.");
     const ModelOutput out = module(inputs);
     require<NotSupportedError>(out.image_embeds.defined() || out.pooler_output.defined(), "[embed] ",
                                module.type_name(),
-                               " gives no vector of a picture. Load its base model with --task "
+                               " gives no vector of an image. Load its base model with --task "
                                "base-module, or see easydel classify.");
     return {.images = out.image_embeds.defined() ? out.image_embeds : out.pooler_output};
   }
   const auto* towers = dynamic_cast<const TwoTowerModule*>(&module);
   require<NotSupportedError>(towers != nullptr, "[embed] ", module.type_name(),
-                             " must be a model of pictures: clip, siglip, vit or dinov2. Vectors of texts alone: "
+                             " must be a model of images: clip, siglip, vit or dinov2. Vectors of texts alone: "
                              "easydel serve, /v1/embeddings.");
   if (!options.texts.empty()) inputs.input_ids = read_texts(options.model, module, options.texts).to(device);
   return {.texts = inputs.input_ids.defined() ? towers->text_features(inputs) : at::Tensor(),
@@ -96,12 +96,12 @@ void run(const EmbedArguments& options, World& world) {
 }  // namespace
 
 void add_embed_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("embed", "Vectors of pictures and texts, and how alike they are");
+  CLI::App* command = app.add_subcommand("embed", "Vectors of images and texts, and how alike they are");
   auto options = std::make_shared<EmbedArguments>();
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
   command->add_option("--text", options->texts, "A text; repeat it for several")->type_name("TEXT");
-  command->add_option("--image", options->images, "A picture: JPEG, PNG, WebP, GIF or BMP; repeat it for several")
+  command->add_option("--image", options->images, "An image: JPEG, PNG, WebP, GIF or BMP; repeat it for several")
       ->type_name("FILE");
   command->add_option("--output", options->output, "safetensors file to write: text_embeds, image_embeds");
   command->add_flag("--json", options->json, "Print JSON: the name and the cosines of each");

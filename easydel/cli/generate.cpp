@@ -6,8 +6,8 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/generation_options.h"
+#include "easydel/cli/options/image_inputs.h"
 #include "easydel/cli/options/model_options.h"
-#include "easydel/cli/options/picture_inputs.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
@@ -37,7 +37,7 @@ struct GenerateArguments {
 struct Prompt {
   at::Tensor input_ids;  // undefined: start from the model's bos_token_id
   PromptInputs inputs;
-  std::optional<PictureInputs> pictures = {};
+  std::optional<ImageInputs> images = {};
 };
 
 Prompt read_tensors(const std::string& path) {
@@ -71,22 +71,22 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
     require<NotSupportedError>(tokenizer, "[generate] ", options.model.model,
                                " has no tokenizer that this build can read. Give ids with --input-ids.");
     std::string text = options.prompt_file.empty() ? options.prompt : read_file(options.prompt_file);
-    std::optional<PictureInputs> pictures;
+    std::optional<ImageInputs> images;
     if (!options.images.empty() || !options.videos.empty()) {
       const VisionProcessor processor =
           VisionProcessor::from_pretrained(options.model.model, {.revision = options.model.revision});
-      pictures = options.images.empty() ? PictureInputs() : processor.load(options.images);
-      processor.add_videos(*pictures, options.videos, options.fps);
-      text = processor.expand(text, *pictures);
+      images = options.images.empty() ? ImageInputs() : processor.load(options.images);
+      processor.add_videos(*images, options.videos, options.fps);
+      text = processor.expand(text, *images);
     }
     const std::vector<int32_t> ids = tokenizer->encode_ids(text);
-    return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), .pictures = std::move(pictures)};
+    return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), .images = std::move(images)};
   }
   if (options.input_ids.empty()) return {};
   return {.input_ids = at::tensor(options.input_ids, at::kLong).unsqueeze(0)};
 }
 
-bool has_pictures(const GenerateArguments& options) {
+bool has_images(const GenerateArguments& options) {
   if (!options.images.empty() || !options.videos.empty()) return true;
   if (options.input.empty()) return false;
   const auto file = SafetensorsFile::open(options.input);
@@ -142,7 +142,7 @@ void write_tensors(const std::string& path, const GenerateOutput& out) {
 void run(const GenerateArguments& options, const GenerationConfig& config, const Tokenizer* tokenizer, World& world) {
   Prompt prompt = read_prompt(options, tokenizer);
   const std::shared_ptr<BaseModule> module = load(options.model);
-  if (prompt.pictures) prompt.inputs = picture_prompt(*prompt.pictures, *module, prompt.input_ids);
+  if (prompt.images) prompt.inputs = image_prompt(*prompt.images, *module, prompt.input_ids);
   GenerateOptions given{.generation_config = config, .prng_key = RandomKey(options.seed), .inputs = prompt.inputs};
   if (options.json && !config.output_log_probs) given.generation_config.output_log_probs = true;
   if (tokenizer) given.decode = [&](std::span<const int32_t> ids) { return tokenizer->decode(ids); };
@@ -185,7 +185,7 @@ void add_generate_command(CLI::App& app) {
   sources->require_option(0, 1);
   command
       ->add_option("--image", options->images,
-                   "Picture for the next placeholder (<image>) of --prompt: JPEG, PNG, WebP, GIF or BMP; repeat it for "
+                   "Image for the next placeholder (<image>) of --prompt: JPEG, PNG, WebP, GIF or BMP; repeat it for "
                    "several")
       ->type_name("FILE");
   command
@@ -203,7 +203,7 @@ void add_generate_command(CLI::App& app) {
     const HubOptions hub{.revision = options->model.revision};
     if (command->get_option("--task")->count() == 0) {
       if (has_encoder(options->model)) options->model.task = task_name(TaskType::SequenceToSequence);
-      if (has_pictures(*options) && has_text_part(options->model))
+      if (has_images(*options) && has_text_part(options->model))
         options->model.task = task_name(TaskType::ImageTextToText);
     }
     const GenerationConfig config =

@@ -22,7 +22,7 @@ struct Family {
   std::vector<std::pair<TaskType, std::string>> classes;
   bool rotary = false, learned = false, sines = false, relative = false, windows = false, experts = false,
        generates = false;
-  bool has_encoder = false, pictures = false, attends = false, recurrent = false;
+  bool has_encoder = false, images = false, attends = false, recurrent = false;
   std::vector<std::string> mesh_axes;
   std::string text_family;  // of a multimodal model: what its text part loads as
 };
@@ -52,7 +52,7 @@ Family describe(const std::string& model_type) {
     family.classes.emplace_back(task, module->type_name());
     family.generates |= module->can_generate();
     const std::vector<std::string> inputs = module->extra_inputs();
-    family.pictures |= std::find(inputs.begin(), inputs.end(), "pixel_values") != inputs.end();
+    family.images |= std::find(inputs.begin(), inputs.end(), "pixel_values") != inputs.end();
     for (const auto& [path, part] : std::as_const(*module).named_modules()) {
       family.attends |= dynamic_cast<const Attention*>(part) || dynamic_cast<const LatentAttention*>(part);
       family.recurrent |= dynamic_cast<const RecurrentMixer*>(part) != nullptr;
@@ -67,7 +67,7 @@ Family describe(const std::string& model_type) {
     }
   }
   family.mesh_axes = {"dp", "fsdp", "tp", "sp"};
-  if (family.pictures) family.mesh_axes.pop_back();  // patches stay together
+  if (family.images) family.mesh_axes.pop_back();  // patches stay together
   if (family.experts) family.mesh_axes.insert(family.mesh_axes.begin() + 2, "ep");
   return family;
 }

@@ -158,7 +158,7 @@ void add_server_options(CLI::App& command, ServeArguments& given) {
                   "Let requests bring a chat template of their own");
   group
       ->add_option("--allowed-local-media-path", service.allowed_local_media_path,
-                   "Directory whose files requests may name as pictures, with file:// (default: data URIs alone)")
+                   "Directory whose files requests may name as images, with file:// (default: data URIs alone)")
       ->type_name("DIR");
   group->add_option("--tool-parser", service.tool_parser, "Format of tool calls; auto: by the chat template")
       ->capture_default_str();

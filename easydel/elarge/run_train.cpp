@@ -66,7 +66,7 @@ fs::path training_tokenizer(const ELargeConfig& config) {
   return tokenizer_directory(model);
 }
 
-// Where the processor of a model's pictures is; empty for a model of texts.
+// Where the processor of a model's images is; empty for a model of texts.
 fs::path processor_directory(const ELargeConfig& config, const BaseModule& model) {
   const ModelSection section = config.model();
   const TaskType task = model.model_task();

@@ -34,7 +34,7 @@ int64_t count_each(int64_t count, int64_t rows, const char* what) {
 
 // Patches and their grids: those of each of `rows` prompts come `copies` times.
 void repeat_patches(at::Tensor& pixels, at::Tensor& grid, int64_t rows, int64_t copies, const char* name) {
-  const int64_t each = count_each(grid.size(0), rows, "pictures");
+  const int64_t each = count_each(grid.size(0), rows, "images");
   const at::Tensor patches = grid.to(at::kCPU, at::kLong).prod(1).view({rows, each}).sum(1);
   grid = grid.unflatten(0, {rows, each}).repeat_interleave(copies, 0).flatten(0, 1);
   std::vector<at::Tensor> parts;
@@ -49,8 +49,8 @@ void repeat_patches(at::Tensor& pixels, at::Tensor& grid, int64_t rows, int64_t 
   pixels = at::cat(parts);
 }
 
-// The pictures of a prompt stay together: each group of them comes `copies` times.
-void add_pictures(ModelInputs& inputs, const PromptInputs& given, const at::Tensor& input_ids, int64_t copies) {
+// The images of a prompt stay together: each group of them comes `copies` times.
+void add_images(ModelInputs& inputs, const PromptInputs& given, const at::Tensor& input_ids, int64_t copies) {
   if (given.pixel_values.defined()) inputs.pixel_values = given.pixel_values.to(input_ids.device());
   if (given.pixel_values_videos.defined())
     inputs.pixel_values_videos = given.pixel_values_videos.to(input_ids.device());
@@ -65,7 +65,7 @@ void add_pictures(ModelInputs& inputs, const PromptInputs& given, const at::Tens
   if (!inputs.pixel_values.defined()) return;
   if (inputs.image_grid_thw.defined())
     return repeat_patches(inputs.pixel_values, inputs.image_grid_thw, rows, copies, "image_grid_thw");
-  const int64_t each = count_each(inputs.pixel_values.size(0), rows, "pictures");
+  const int64_t each = count_each(inputs.pixel_values.size(0), rows, "images");
   for (at::Tensor* of_images : {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask}) {
     if (of_images->defined())
       *of_images = of_images->unflatten(0, {rows, each}).repeat_interleave(copies, 0).flatten(0, 1);
@@ -123,7 +123,7 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   if (mask.defined()) check_mask(mask);
   if (mask.defined() && !mask.eq(1).all().item<bool>()) {
     mask = mask.ne(0).to(at::kLong);
-    // Those of pictures with grids are the model's to count.
+    // Those of images with grids are the model's to count.
     if (!positions.defined() && !given.image_grid_thw.defined() && !given.video_grid_thw.defined())
       positions = (mask.cumsum(-1) - 1).masked_fill(mask.eq(0), 0);
   } else {
@@ -137,8 +137,7 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   inputs.attention_mask = repeated(mask);
   inputs.position_ids = repeated(positions);
   inputs.token_type_ids = repeated(types);
-  if (given.pixel_values.defined() || given.pixel_values_videos.defined())
-    add_pictures(inputs, given, input_ids, copies);
+  if (given.pixel_values.defined() || given.pixel_values_videos.defined()) add_images(inputs, given, input_ids, copies);
   inputs.output_attentions = inputs.output_hidden_states = inputs.output_router_logits = false;
   return inputs;
 }
@@ -179,9 +178,9 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
   const bool cached = inputs.past_key_values != nullptr;
   if (cached) {
     keep_last_positions(output, inputs);
-    for (at::Tensor* pictures : {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask,
-                                 &inputs.image_grid_thw, &inputs.pixel_values_videos, &inputs.video_grid_thw})
-      pictures->reset();  // their keys and values are in the cache
+    for (at::Tensor* images : {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask,
+                               &inputs.image_grid_thw, &inputs.pixel_values_videos, &inputs.video_grid_thw})
+      images->reset();  // their keys and values are in the cache
   }
   const auto append = [&](at::Tensor& tensor, const at::Tensor& more) {
     tensor = cached ? more : extended(tensor, more);

@@ -16,7 +16,7 @@ namespace {
 // What each layer keeps is asked of its attention; a recurrent layer keeps nothing for a token.
 std::vector<LayerKeys> layer_keys(const BaseModule& model) {
   std::vector<LayerKeys> layers;
-  std::string tower;  // of pictures, whose attention has nothing to keep
+  std::string tower;  // of images, whose attention has nothing to keep
   for (const auto& [path, module] : model.named_modules()) {
     const auto* below = dynamic_cast<const BaseModule*>(module);
     if (below && below->main_input_name() == "pixel_values") tower = path + ".";

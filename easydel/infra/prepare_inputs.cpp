@@ -7,8 +7,8 @@
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/infra/decoder/mrope.h"
-#include "easydel/infra/decoder/sees_pictures.h"
 #include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/parallel/batch_part.h"
 
@@ -52,7 +52,7 @@ void check_weights(const BaseModule& model) {
                  " has no weights yet: it was made by lazy_init. Load them or call initialize.");
 }
 
-// Of a model of pictures or sound, which takes nothing of a text.
+// Of a model of images or sound, which takes nothing of a text.
 void check_other_inputs(const BaseModule& model, const ModelInputs& in) {
   const bool is_given =
       model.main_input_name() == "pixel_values" ? in.pixel_values.defined() : in.input_features.defined();
@@ -96,7 +96,7 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
   const std::vector<std::string> extra = model.extra_inputs();
   const auto takes = [&](const char* name) { return std::find(extra.begin(), extra.end(), name) != extra.end(); };
   if (in.pixel_values.defined() && !takes("image_grid_thw")) {  // a tower of patches checks them itself
-    // Those that take a mask of pixels take pictures by row too: [batch, images, channels, height, width].
+    // Those that take a mask of pixels take images by row too: [batch, images, channels, height, width].
     const bool by_row =
         in.pixel_values.dim() == 5 && model.main_input_name() == "input_ids" && takes("pixel_attention_mask");
     require<ShapeError>((in.pixel_values.dim() == 4 || by_row) && in.pixel_values.is_floating_point(),
@@ -118,7 +118,7 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
   require<ShapeError>(!ids || at::isIntegralType(in.input_ids.scalar_type(), false),
                       "[forward] input_ids must be integers; got ",
                       ids ? c10::toString(in.input_ids.scalar_type()) : "", ".");
-  const auto* sees = dynamic_cast<const SeesPictures*>(&model);
+  const auto* sees = dynamic_cast<const AcceptsImages*>(&model);
   const int64_t hidden = model.config().hidden_size, deep = sees ? hidden * (1 + sees->deep_layers()) : hidden;
   const auto fits = [&](int64_t width) { return width == hidden || width == deep; };
   require<ShapeError>(ids || (in.inputs_embeds.dim() == 3 && fits(in.inputs_embeds.size(2))),

@@ -63,7 +63,7 @@ void register_qwen_vl(Registry& registry) {
   register_seeing<Both, Generation>(registry);
 }
 
-// A tower for texts, one for pictures, and both.
+// A tower for texts, one for images, and both.
 template <class Text, class Vision, class Both, class Classifier>
 void register_towers(Registry& registry) {
   registry.register_config<typename Text::ConfigType>();

@@ -31,7 +31,7 @@ AutoProcessor AutoProcessor::from_directory(const fs::path& directory) {
   const bool hears =
       whole.contains("feature_extractor") || names(own, "feature_extractor_type", {"WhisperFeatureExtractor"});
   const bool sees = !hears && AutoImageProcessor::is_in(directory);
-  // Texts and pictures go to two towers there, and meet behind them.
+  // Texts and images go to two towers there, and meet behind them.
   const bool apart = names(whole, "processor_class", {"CLIPProcessor", "SiglipProcessor"});
   AutoProcessor parts;
   if (AutoTokenizer::is_in(directory)) parts.tokenizer = AutoTokenizer::from_directory(directory);

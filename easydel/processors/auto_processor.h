@@ -14,7 +14,7 @@ namespace easydel {
 struct AutoProcessor {
   std::optional<AutoTokenizer> tokenizer;
   std::optional<ImageProcessor> image_processor;
-  std::optional<VisionProcessor> vision_processor;  // of models that read texts with pictures in them
+  std::optional<VisionProcessor> vision_processor;  // of models that read texts with images in them
   std::optional<WhisperFeatureExtractor> feature_extractor;
 
   // Of a directory, or of a repository on the hub. ConfigError when there is no part at all, and what each part says of

@@ -18,7 +18,7 @@ Raster decode(const DecodeCall& call) {
   if (b.size() >= 12 && b.starts_with("RIFF") && b.substr(8, 4) == "WEBP") return decode_webp(call);
   if (b.starts_with("GIF87a") || b.starts_with("GIF89a")) return decode_gif(call);
   if (b.starts_with("BM")) return decode_bmp(call);
-  fail<NotSupportedError>(call.where, "a picture is a JPEG, PNG, WebP, GIF or BMP file; got ", b.size(),
+  fail<NotSupportedError>(call.where, "an image is a JPEG, PNG, WebP, GIF or BMP file; got ", b.size(),
                           " bytes that begin like none of them.");
 }
 
@@ -69,7 +69,7 @@ bool comes_before(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - j;
 }
 
-// All frames together have as many pixels as so many of the largest pictures.
+// All frames together have as many pixels as so many of the largest images.
 constexpr int64_t kMaxVideo = 8;
 
 class FrameList {
@@ -116,7 +116,7 @@ VideoFrames load_video(const std::filesystem::path& path, const DecodeImageOptio
       if (entry.is_regular_file() && !entry.path().filename().string().starts_with("."))
         names.push_back(entry.path().filename().string());
     }
-    require<FormatError>(!names.empty(), where, "a folder of frames must have pictures; got none.");
+    require<FormatError>(!names.empty(), where, "a folder of frames must have images; got none.");
     std::sort(names.begin(), names.end(), comes_before);
     for (const std::string& name : names) list.add(load_image(path / name, options));
     return list.take();

@@ -1,4 +1,4 @@
-// From the bytes of a picture to a tensor of its colours.
+// From the bytes of an image to a tensor of its colours.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,12 +23,12 @@ struct DecodeImageOptions {
   int64_t max_pixels = 178'956'970;  // more are refused before any memory is taken for them
 };
 
-// [3, height, width] of uint8, upright as its EXIF block says; of an animation the first picture. JPEG, PNG, WebP, GIF
+// [3, height, width] of uint8, upright as its EXIF block says; of an animation the first image. JPEG, PNG, WebP, GIF
 // and BMP, known by their first bytes; grey, palettes, 16 bits and CMYK become RGB as in Pillow. FormatError on broken
 // content, NotSupportedError on another format, or on one whose library the build lacks. `name` is named in errors.
 at::Tensor decode_image(std::string_view bytes, const DecodeImageOptions& options = {}, const std::string& name = "");
 
-// The frames of a video: of an animated GIF or WebP file, or the pictures of a folder in the order of their names,
+// The frames of a video: of an animated GIF or WebP file, or the images of a folder in the order of their names,
 // where numbers count by their value. All have the size of the first. NotSupportedError on other files, FormatError
 // where there is no frame, or one of another size.
 struct VideoFrames {

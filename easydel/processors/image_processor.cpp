@@ -197,14 +197,14 @@ void check_steps(const ImageSteps& s, const std::string& where) {
     require<ConfigError>(!s.do_resize || s.size.longest_edge || (s.size.height && s.size.width), where,
                          "size must have longest_edge, or height and width.");
     require<NotSupportedError>(!s.do_center_crop, where,
-                               "do_center_crop must be false: the sizes of pictures would not be theirs.");
+                               "do_center_crop must be false: the sizes of images would not be theirs.");
     return;
   }
   if (s.patch_side > 0) {
     require<ConfigError>(!s.do_resize || (s.size.shortest_edge && s.size.longest_edge), where,
                          "size must have shortest_edge and longest_edge, the least and the most pixels.");
     require<NotSupportedError>(!s.do_center_crop && !s.do_pad, where,
-                               "pictures that become patches are neither cropped nor padded; got do_center_crop or "
+                               "images that become patches are neither cropped nor padded; got do_center_crop or "
                                "do_pad.");
     return;
   }
@@ -269,7 +269,7 @@ at::Tensor ImageProcessor::rescale_and_normalize(const at::Tensor& image) const 
   if (!steps_.do_normalize) return steps_.do_rescale ? image * steps_.rescale_factor : image;
   const auto by_channel = [&](const std::vector<double>& values) {
     at::Tensor levels = at::tensor(values, at::kFloat);
-    // Both steps at once: the picture's numbers stay what they are.
+    // Both steps at once: the image's numbers stay what they are.
     if (steps_.do_rescale) levels = levels * (1.0 / steps_.rescale_factor);
     return levels.view({-1, 1, 1});
   };
@@ -313,9 +313,9 @@ std::vector<at::Tensor> ImageProcessor::pieces_of(const at::Tensor& image, Proce
   return {x};
 }
 
-void ImageProcessor::check_picture(const at::Tensor& image) {
+void ImageProcessor::check_image(const at::Tensor& image) {
   require<ShapeError>(image.dim() == 3 && image.size(0) == 3 && image.scalar_type() == at::kByte && image.numel() > 0,
-                      "[ImageProcessor] a picture must be [3, height, width] of uint8; got ", image.sizes(), " of ",
+                      "[ImageProcessor] an image must be [3, height, width] of uint8; got ", image.sizes(), " of ",
                       image.scalar_type(), ".");
 }
 
@@ -324,8 +324,8 @@ std::pair<at::Tensor, at::Tensor> ImageProcessor::to_patches(const at::Tensor& f
   const int64_t count = frames.size(0), missing = (together - count % together) % together;
   const int64_t height = frames.size(2), width = frames.size(3), factor = patch * merge;
   require<ShapeError>(height % factor == 0 && width % factor == 0,
-                      "[ImageProcessor] pictures must have heights and widths in multiples of ", factor, "; got ",
-                      height, " x ", width, ". do_resize makes them so.");
+                      "[ImageProcessor] images must have heights and widths in multiples of ", factor, "; got ", height,
+                      " x ", width, ". do_resize makes them so.");
   const at::Tensor whole =
       missing > 0 ? at::cat({frames, frames.narrow(0, count - 1, 1).expand({missing, -1, -1, -1})}) : frames;
   const int64_t steps = (count + missing) / together, rows = height / patch, columns = width / patch;
@@ -341,7 +341,7 @@ ProcessedImages ImageProcessor::patches(const std::vector<at::Tensor>& images) c
   result.merge_size = steps_.merge_size;
   std::vector<at::Tensor> pixels, grids;
   for (const at::Tensor& image : images) {
-    check_picture(image);
+    check_image(image);
     at::Tensor x = image;
     if (steps_.do_resize) {
       x = resize_image(
@@ -359,12 +359,12 @@ ProcessedImages ImageProcessor::patches(const std::vector<at::Tensor>& images) c
 }
 
 ProcessedImages ImageProcessor::process(const std::vector<at::Tensor>& images) const {
-  require<ShapeError>(!images.empty(), "[ImageProcessor] there must be a picture; got none.");
+  require<ShapeError>(!images.empty(), "[ImageProcessor] there must be an image; got none.");
   if (makes_patches()) return patches(images);
   ProcessedImages result;
   std::vector<at::Tensor> done;
   for (const at::Tensor& image : images) {
-    check_picture(image);
+    check_image(image);
     const std::vector<at::Tensor> pieces = pieces_of(image, result);
     result.pieces.push_back(static_cast<int64_t>(pieces.size()));
     for (const at::Tensor& piece : pieces) {
@@ -379,7 +379,7 @@ ProcessedImages ImageProcessor::process(const std::vector<at::Tensor>& images) c
     for (at::Tensor& x : done) x = pad_below(x, to);
   }
   for (const at::Tensor& x : done) {
-    require<ShapeError>(x.sizes() == done[0].sizes(), "[ImageProcessor] the pictures of a batch must come out in one ",
+    require<ShapeError>(x.sizes() == done[0].sizes(), "[ImageProcessor] the images of a batch must come out in one ",
                         "size; got ", done[0].sizes(), " and ", x.sizes(),
                         ". do_center_crop or do_pad makes them equal.");
   }

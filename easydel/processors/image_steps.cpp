@@ -78,7 +78,7 @@ HeightWidth fitting_size(HeightWidth given, int64_t factor, int64_t least, int64
 
 at::Tensor resize_image(const at::Tensor& image, HeightWidth to, Resample resample) {
   if (size_of(image) == to) return image;
-  require<ShapeError>(to.height > 0 && to.width > 0, "[ImageProcessor] a picture of ", image.size(-2), " x ",
+  require<ShapeError>(to.height > 0 && to.width > 0, "[ImageProcessor] an image of ", image.size(-2), " x ",
                       image.size(-1), " cannot be resized to ", to.height, " x ", to.width, ".");
   const at::Tensor batch = image.unsqueeze(0);
   const std::vector<int64_t> size{to.height, to.width};
@@ -122,9 +122,8 @@ at::Tensor pad_to_square(const at::Tensor& image, const std::vector<double>& mea
 
 at::Tensor pad_below(const at::Tensor& image, HeightWidth to) {
   const HeightWidth given = size_of(image);
-  require<ShapeError>(to.height >= given.height && to.width >= given.width, "[ImageProcessor] pictures of ",
-                      given.height, " x ", given.width, " must fit into pad_size; got ", to.height, " x ", to.width,
-                      ".");
+  require<ShapeError>(to.height >= given.height && to.width >= given.width, "[ImageProcessor] images of ", given.height,
+                      " x ", given.width, " must fit into pad_size; got ", to.height, " x ", to.width, ".");
   return at::constant_pad_nd(image, {0, to.width - given.width, 0, to.height - given.height}, 0);
 }
 

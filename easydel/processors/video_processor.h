@@ -41,7 +41,7 @@ class VideoProcessor {
   // changes of its steps. NotSupportedError on another class, ConfigError on wrong values; messages begin with `where`.
   VideoProcessor(const std::string& class_name, const Json& json, const std::string& where);
   // From video_processor in processor_config.json, video_preprocessor_config.json, or preprocessor_config.json, in this
-  // order, as transformers looks for it. Absent: the directory has a processor of pictures alone.
+  // order, as transformers looks for it. Absent: the directory has a processor of images alone.
   static std::optional<VideoProcessor> from_directory(const std::filesystem::path& directory);
 
   const FrameSteps& frames() const { return frames_; }

@@ -23,7 +23,7 @@ bool has_old_processor(const fs::path& directory) {
 }  // namespace
 
 VisionProcessor::VisionProcessor(ImageProcessor images, std::optional<VideoProcessor> videos,
-                                 std::shared_ptr<const PicturePrompts> prompts)
+                                 std::shared_ptr<const ImagePrompts> prompts)
     : images_(std::move(images)), videos_(std::move(videos)), prompts_(std::move(prompts)) {
   prompts_->adjust(images_);
 }
@@ -35,12 +35,12 @@ bool VisionProcessor::is_in(const fs::path& directory) {
 VisionProcessor VisionProcessor::from_directory(const fs::path& directory) {
   const fs::path file = directory / "processor_config.json", tokenizer = directory / "tokenizer_config.json";
   require<ConfigError>(is_in(directory), "[VisionProcessor] ", directory.string(),
-                       " must have a processor_config.json, which says what pictures become in a text; got none.");
+                       " must have a processor_config.json, which says what images become in a text; got none.");
   const fs::path read = fs::exists(file) ? file : directory / "preprocessor_config.json";
   return {AutoImageProcessor::from_directory(directory), VideoProcessor::from_directory(directory),
-          make_picture_prompts(Json::parse_file(read.string()),
-                               fs::exists(tokenizer) ? Json::parse_file(tokenizer.string()) : Json::object(),
-                               "[VisionProcessor] " + read.string() + ": ")};
+          make_image_prompts(Json::parse_file(read.string()),
+                             fs::exists(tokenizer) ? Json::parse_file(tokenizer.string()) : Json::object(),
+                             "[VisionProcessor] " + read.string() + ": ")};
 }
 
 VisionProcessor VisionProcessor::from_pretrained(const std::string& name_or_path, const HubOptions& hub) {
@@ -53,10 +53,10 @@ void VisionProcessor::set_pan_and_scan(const PanAndScan& options) {
   images_.set_pan_and_scan(options);
 }
 
-PictureInputs VisionProcessor::operator()(const std::vector<at::Tensor>& pictures) const {
-  const ProcessedImages processed = images_.process(pictures);
-  PicturePrompt prompt = (*prompts_)(processed);
-  PictureInputs inputs{processed.pixel_values, std::move(prompt.tokens), std::move(prompt.texts)};
+ImageInputs VisionProcessor::operator()(const std::vector<at::Tensor>& images) const {
+  const ProcessedImages processed = images_.process(images);
+  ImagePrompt prompt = (*prompts_)(processed);
+  ImageInputs inputs{processed.pixel_values, std::move(prompt.tokens), std::move(prompt.texts)};
   if (images_.steps().patch_size.height) {
     std::vector<int64_t> sizes;
     for (const HeightWidth& size : processed.sizes) sizes.insert(sizes.end(), {size.height, size.width});
@@ -67,13 +67,13 @@ PictureInputs VisionProcessor::operator()(const std::vector<at::Tensor>& picture
   return inputs;
 }
 
-PictureInputs VisionProcessor::load(const std::vector<std::string>& files) const {
-  std::vector<at::Tensor> pictures;
-  for (const std::string& file : files) pictures.push_back(images_.load(file));
-  return (*this)(pictures);
+ImageInputs VisionProcessor::load(const std::vector<std::string>& files) const {
+  std::vector<at::Tensor> images;
+  for (const std::string& file : files) images.push_back(images_.load(file));
+  return (*this)(images);
 }
 
-void VisionProcessor::add_videos(PictureInputs& inputs, const std::vector<std::string>& paths,
+void VisionProcessor::add_videos(ImageInputs& inputs, const std::vector<std::string>& paths,
                                  std::optional<double> fps) const {
   if (paths.empty()) return;
   prompts_->check_videos();
@@ -111,7 +111,7 @@ void VisionProcessor::add_videos(PictureInputs& inputs, const std::vector<std::s
     return;
   }
   require<NotSupportedError>(!inputs.pixel_values.defined(),
-                             "[VisionProcessor] this model is shown pictures or videos, not both at once.");
+                             "[VisionProcessor] this model is shown images or videos, not both at once.");
   inputs.pixel_values = at::cat(pixels);
   inputs.pixel_attention_mask =
       at::ones({inputs.pixel_values.size(0), inputs.pixel_values.size(2), inputs.pixel_values.size(3)}, at::kLong);
@@ -136,11 +136,11 @@ std::string replaced(const std::string& text, const std::string& placeholder, co
 
 }  // namespace
 
-std::string VisionProcessor::expand(const std::string& text, const PictureInputs& pictures) const {
-  // What a video becomes may have placeholders of pictures in it.
-  const std::string shown = replaced(text, prompts_->placeholder(), pictures.texts, "picture");
+std::string VisionProcessor::expand(const std::string& text, const ImageInputs& images) const {
+  // What a video becomes may have placeholders of images in it.
+  const std::string shown = replaced(text, prompts_->placeholder(), images.texts, "image");
   const std::string& video = prompts_->video_placeholder();
-  return video.empty() ? shown : replaced(shown, video, pictures.video_texts, "video");
+  return video.empty() ? shown : replaced(shown, video, images.video_texts, "video");
 }
 
 }  // namespace easydel

@@ -6,7 +6,7 @@
 #include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/base_module.h"
-#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/processors/feature_extractor.h"
 #include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/replicas.h"
@@ -70,11 +70,11 @@ SamplingParams default_sampling(const BaseModule& model) {
 
 std::shared_ptr<const VisionProcessor> load_vision(const BaseModule& model, const std::string& name_or_path,
                                                    const HubOptions& hub) {
-  if (dynamic_cast<const SeesPictures*>(&model) == nullptr) return nullptr;
+  if (dynamic_cast<const AcceptsImages*>(&model) == nullptr) return nullptr;
   const std::filesystem::path directory = resolve(name_or_path, hub);
   if (VisionProcessor::is_in(directory))
     return std::make_shared<const VisionProcessor>(VisionProcessor::from_directory(directory));
-  log::warning("[serve] ", directory.string(), " has no processor_config.json: pictures cannot be prepared.");
+  log::warning("[serve] ", directory.string(), " has no processor_config.json: images cannot be prepared.");
   return nullptr;
 }
 

@@ -28,7 +28,7 @@ struct ServerOptions {
   std::chrono::milliseconds shutdown_timeout{30000};          // for what is running when the server is asked to stop
 };
 
-// What prepares the pictures of a model's requests, of the files beside it. Null for a model that takes text alone,
+// What prepares the images of a model's requests, of the files beside it. Null for a model that takes text alone,
 // and, with a warning, where there are none.
 std::shared_ptr<const VisionProcessor> load_vision(const BaseModule& model, const std::string& name_or_path,
                                                    const HubOptions& hub = {});
@@ -43,7 +43,7 @@ SamplingParams default_sampling(const BaseModule& model);
 class Server {
  public:
   // Listens when it returns. `model` serves all replicas; each has a cache of its own.
-  // `vision` prepares the pictures of requests, `hearing` their recordings; null where the model takes text alone.
+  // `vision` prepares the images of requests, `hearing` their recordings; null where the model takes text alone.
   Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, ServerOptions options,
          std::shared_ptr<const VisionProcessor> vision = nullptr,
          std::shared_ptr<const WhisperFeatureExtractor> hearing = nullptr);

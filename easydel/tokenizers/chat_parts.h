@@ -7,8 +7,8 @@
 
 namespace easydel {
 
-// The messages as this template takes their contents. A template that knows pictures is given parts in all messages;
-// for any other they become text, one part in a line, with `image_token` for a picture.
+// The messages as this template takes their contents. A template that knows images is given parts in all messages;
+// for any other they become text, one part in a line, with `image_token` for an image.
 Json fit_contents(const Json& messages, const std::string& template_source, const std::string& image_token);
 
 }  // namespace easydel

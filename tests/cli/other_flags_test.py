@@ -362,7 +362,7 @@ class OtherFlags(FlagProbes):
         return json.loads(done.stdout)["peak_bytes"]
 
     def make_clip(self):
-        """Texts and pictures in one space, with the tokenizer of the others, and two pictures."""
+        """Texts and images in one space, with the tokenizer of the others, and two images."""
         from PIL import Image
         from transformers import CLIPConfig, CLIPModel
 

@@ -320,7 +320,7 @@ REFUSALS = [
     (["--gpu-memory-utilization", "0.5", "--num-pages", "9"],
      "--gpu-memory-utilization says how many pages there are; got --num-pages 9. Leave one of them out."),
     (["--tls-cert", "x.pem"], "--tls-cert and --tls-key go together."),
-    (["--allowed-local-media-path", "."], "allowed_local_media_path is about pictures; the model takes text alone."),  # else: models/llava_serve_test.py
+    (["--allowed-local-media-path", "."], "allowed_local_media_path is about images; the model takes text alone."),  # else: models/llava_serve_test.py
     (["--tool-parser", "dancing"], "dancing"),
     (["--max-body-mib", "0"], "--max-body-mib must be from 1 to 4096; got 0."),
 ]

@@ -97,7 +97,7 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
         Case{"sparse_distillation", "  max_prompt_length: 64\n", "teacher_model: {name_or_path: t}\n"},
         Case{"classification", "  num_labels: 3\n", ""},
         Case{"embedding", "  matryoshka_dims: [8, 16]\n", ""},
-        Case{"contrastive", "  image_field: picture\n", ""}}) {
+        Case{"contrastive", "  image_field: image\n", ""}}) {
     const ELargeConfig config = read(with_trainer(type, more) + extra);
     EXPECT_NO_THROW(config.validate()) << type;
     EXPECT_EQ(config.trainer_type(), type);

@@ -542,7 +542,7 @@ TEST_F(SectionProbes, Serve) {
                              {"served_model_name", Json::array({"a", "b"})},
                              {"chat_template", file("template.jinja")},
                              {"trust_request_chat_template", true},
-                             {"allowed_local_media_path", "pictures"},
+                             {"allowed_local_media_path", "images"},
                              {"tool_parser", "hermes"},
                              {"reasoning_parser", "deepseek_r1"},
                              {"max_connections", 5},

@@ -1,4 +1,4 @@
-"""Runs examples/clip_search.cpp on a folder of drawn pictures, with a tiny CLIP that has learned their colours and shapes.
+"""Runs examples/clip_search.cpp on a folder of drawn images, with a tiny CLIP that has learned their colours and shapes.
 usage: clip_search_test.py PROGRAM"""
 
 import json
@@ -23,8 +23,8 @@ torch.set_num_threads(1)
 
 
 def draw(colour: str, shape: str) -> Image.Image:
-    picture = Image.new("RGB", (32, 32), "white")
-    pen = ImageDraw.Draw(picture)
+    image = Image.new("RGB", (32, 32), "white")
+    pen = ImageDraw.Draw(image)
     if shape == "square":
         pen.rectangle((6, 6, 25, 25), fill=colour)
     elif shape == "circle":
@@ -32,18 +32,18 @@ def draw(colour: str, shape: str) -> Image.Image:
     else:
         pen.line((4, 4, 27, 27), fill=colour, width=5)
         pen.line((4, 27, 27, 4), fill=colour, width=5)
-    return picture
+    return image
 
 
 with tempfile.TemporaryDirectory() as directory:
     root = pathlib.Path(directory)
-    (root / "pictures").mkdir()
+    (root / "images").mkdir()
     things = [(colour, shape) for colour in COLOURS for shape in SHAPES]
     pixels = []
     for colour, shape in things:
-        picture = draw(colour, shape)
-        picture.save(root / "pictures" / f"{colour}_{shape}.png")
-        values = torch.from_numpy(numpy.array(picture)).permute(2, 0, 1) / 255
+        image = draw(colour, shape)
+        image.save(root / "images" / f"{colour}_{shape}.png")
+        values = torch.from_numpy(numpy.array(image)).permute(2, 0, 1) / 255
         pixels.append((values - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1))
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<pad>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -71,7 +71,7 @@ with tempfile.TemporaryDirectory() as directory:
         {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32},
          "image_mean": MEAN, "image_std": STD}))
 
-    done = subprocess.run([sys.argv[1], root / "model", root / "pictures", *texts], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([sys.argv[1], root / "model", root / "images", *texts], capture_output=True, text=True, timeout=120,
                           env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     names = sorted(f"{colour}_{shape}.png" for colour, shape in things)

@@ -285,7 +285,7 @@ def schema_seeds() -> dict[str, dict[str, bytes]]:
                        "ebnf": b'\x03root ::= "a" root | "b"', "tag": b"\x05" + json.dumps(tag).encode()}}
 
 
-def picture_seeds() -> dict[str, dict[str, bytes]]:
+def image_seeds() -> dict[str, dict[str, bytes]]:
     """Every format in its modes; animated, transparent, of 16 bits and with an orientation."""
     draw = np.random.default_rng(0)
     colours = PIL.Image.fromarray(draw.integers(0, 256, (5, 7, 4), dtype=np.uint8))
@@ -313,7 +313,7 @@ def picture_seeds() -> dict[str, dict[str, bytes]]:
     save("animated.gif", colours.convert("P"), "GIF", save_all=True, append_images=[colours.convert("P").rotate(180)])
     for mode in ("RGB", "L", "P", "1", "RGBA"):
         save(f"{mode}.bmp", colours.convert(mode), "BMP")
-    return {"picture": seeds | {"exif": exif.tobytes()[6:], "broken.jpeg": seeds["RGB.jpeg"][:60], "empty": b""}}
+    return {"image": seeds | {"exif": exif.tobytes()[6:], "broken.jpeg": seeds["RGB.jpeg"][:60], "empty": b""}}
 
 
 def sound_seeds() -> dict[str, dict[str, bytes]]:
@@ -351,7 +351,7 @@ def shrunk(document: dict) -> dict:
 if __name__ == "__main__":
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
     for target, seeds in (make_seeds() | record_seeds() | tokenizer_seeds() | http_seeds() | schema_seeds()
-                          | picture_seeds() | sound_seeds()).items():
+                          | image_seeds() | sound_seeds()).items():
         (directory / target).mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (directory / target / name).write_bytes(content)

@@ -38,13 +38,13 @@ std::string towers() {
 
 at::Tensor ids() { return at::arange(6, at::kLong).add(23).view({2, 3}); }
 ModelInputs texts() { return {.input_ids = ids()}; }
-ModelInputs pictures() {
+ModelInputs images() {
   ModelInputs inputs;
   inputs.pixel_values = at::linspace(-1, 1, 2 * 3 * 8 * 8).view({2, 3, 8, 8});
   return inputs;
 }
 ModelInputs both() {
-  ModelInputs inputs = pictures();
+  ModelInputs inputs = images();
   inputs.input_ids = ids();
   return inputs;
 }
@@ -117,9 +117,9 @@ TEST(AutoState, OfEachTaskStepsAndComesBackFromItsFiles) {
   steps_and_comes_back<AutoStateForQuestionAnswering>(text_config("bert"), "BertForQuestionAnswering", texts());
   steps_and_comes_back<AutoStateForEmbedding>(text_config("bert"), "BertModel", texts());
   steps_and_comes_back<AutoStateVisionModel>(concat("{\"model_type\": \"clip_vision_model\", ", kSight, "}"),
-                                             "CLIPVisionModel", pictures());
+                                             "CLIPVisionModel", images());
   steps_and_comes_back<AutoStateForImageClassification>(concat("{\"model_type\": \"vit\", ", kSight, "}"),
-                                                        "ViTForImageClassification", pictures());
+                                                        "ViTForImageClassification", images());
   steps_and_comes_back<AutoStateForZeroShotImageClassification>(towers(), "CLIPModel", both());
   steps_and_comes_back<AutoStateForImageTextToText>(llava, "LlavaForConditionalGeneration", texts());
   steps_and_comes_back<AutoStateForAudioClassification>(kWhisper, "WhisperForAudioClassification", sounds());

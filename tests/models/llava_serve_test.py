@@ -1,4 +1,4 @@
-"""Tiny decoders that see behind `easydel serve` and in `easydel chat`: pictures of the openai client, in small steps, beside
+"""Tiny decoders that see behind `easydel serve` and in `easydel chat`: images of the openai client, in small steps, beside
 requests without any, over a prefix cache; transformers says what the answers are.
 usage: llava_serve_test.py EASYDEL RESAVE_PROGRAM FAMILY[,FAMILY…]"""
 
@@ -36,14 +36,14 @@ elif FAMILY.startswith("qwen"):
 else:
     from seeing_test import CONFIGS, PLACE, make, words_of, write_processor
     WORDS = len(words_of(5))
-# A picture takes more tokens than a page, and than a step, but gemma3's, which must be in one.
+# An image takes more tokens than a page, and than a step, but gemma3's, which must be in one.
 STEP = {"gemma3": 11, "smolvlm": 5}.get(FAMILY, 7)
-TOKEN = "<|image_pad|>" if FAMILY.startswith("qwen") else PLACE  # where a user says where a picture is
+TOKEN = "<|image_pad|>" if FAMILY.startswith("qwen") else PLACE  # where a user says where an image is
 COUNT = 8
 TEMPLATE = """{% for m in messages %}{% if m['role'] == 'user' %}USER: {% else %}ASSISTANT: {% endif %}{% for part in m['content'] %}{% if part['type'] == 'image' %}PLACE {% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}""".replace("PLACE", PLACE)
 
 
-def picture(seed: int, height: int = 30, width: int = 20) -> Image.Image:
+def image(seed: int, height: int = 30, width: int = 20) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8))
 
 
@@ -73,9 +73,9 @@ def setUpModule():
     processor = write_processor(model, directory)
     (directory / "chat_template.jinja").write_text(TEMPLATE)
     processor.chat_template = TEMPLATE
-    (directory / "pictures").mkdir()
+    (directory / "images").mkdir()
     server = Server(EASYDEL, directory, "--page-size", "4", "--max-num-batched-tokens", STEP, "--num-pages", "400",
-                    "--allowed-local-media-path", directory / "pictures").__enter__()
+                    "--allowed-local-media-path", directory / "images").__enter__()
     client = openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
 
 
@@ -104,7 +104,7 @@ def expected(messages: list, images: list) -> tuple[list[int], list[int], torch.
     return ids, out.sequences[0, len(ids):].tolist(), torch.stack(out.logits)[:, 0].log_softmax(-1)
 
 
-class Pictures(unittest.TestCase):
+class Images(unittest.TestCase):
     def check(self, done, messages: list, images: list) -> None:
         prompt, answer, scores = expected(messages, images)
         self.assertEqual(done.model_extra["prompt_token_ids"], prompt)
@@ -113,7 +113,7 @@ class Pictures(unittest.TestCase):
             self.assertAlmostEqual(given.logprob, each[answer.pop(0)].item(), delta=1e-4)
 
     def conversations(self):
-        a, b = picture(1), picture(2, 9, 33)
+        a, b = image(1), image(2, 9, 33)
         turns = [{"role": "user", "content": [part(uri(a)), text("what is this ?")]}, {"role": "assistant", "content": "a cat"}]
         yield turns[:1], [a]
         yield [{"role": "user", "content": [text("what is"), part(uri(b)), text("this ? is"), part(uri(a))]}], [b, a]
@@ -131,16 +131,16 @@ class Pictures(unittest.TestCase):
             for (messages, images), done in zip(asked, pool.map(lambda one: chat(one[0]), asked)):
                 self.check(done, messages, images)
 
-    def test_pages_are_reused_for_the_same_picture_alone(self):
-        seen = [[{"role": "user", "content": [text("is"), part(uri(picture(seed))), text("this a cat ? what is this ?")]}] for seed in (11, 12)]
+    def test_pages_are_reused_for_the_same_image_alone(self):
+        seen = [[{"role": "user", "content": [text("is"), part(uri(image(seed))), text("this a cat ? what is this ?")]}] for seed in (11, 12)]
         chat(seen[0])
         again, other = chat(seen[0]), chat(seen[1])
-        prompt, _, scores = expected(seen[0], [picture(11)])
+        prompt, _, scores = expected(seen[0], [image(11)])
         self.assertEqual(again.usage.prompt_tokens_details.cached_tokens, (len(prompt) - 1) // 4 * 4)
-        self.assertEqual(other.usage.prompt_tokens_details.cached_tokens, prompt.index(5) // 4 * 4)  # before the picture
-        self.check(again, seen[0], [picture(11)])
-        self.check(other, seen[1], [picture(12)])
-        self.assertGreater((scores[0] - expected(seen[1], [picture(12)])[2][0]).abs().max().item(), 1e-3)
+        self.assertEqual(other.usage.prompt_tokens_details.cached_tokens, prompt.index(5) // 4 * 4)  # before the image
+        self.check(again, seen[0], [image(11)])
+        self.check(other, seen[1], [image(12)])
+        self.assertGreater((scores[0] - expected(seen[1], [image(12)])[2][0]).abs().max().item(), 1e-3)
 
     def test_streams(self):
         messages, images = next(self.conversations())
@@ -149,25 +149,25 @@ class Pictures(unittest.TestCase):
         self.assertEqual(tokens, expected(messages, images)[1])
 
     def test_files_below_the_allowed_directory(self):
-        inside, outside, link = directory / "pictures" / "a.png", directory / "b.png", directory / "pictures" / "c.png"
+        inside, outside, link = directory / "images" / "a.png", directory / "b.png", directory / "images" / "c.png"
         for path in (inside, outside):
-            picture(3).save(path)
+            image(3).save(path)
         link.symlink_to(outside)
         messages = [{"role": "user", "content": [part(f"file://{inside}"), text("what is this ?")]}]
-        self.check(chat(messages), messages, [picture(3)])
-        for path in (outside, link, directory / "pictures" / ".." / "b.png", directory / "pictures" / "none.png"):
+        self.check(chat(messages), messages, [image(3)])
+        for path in (outside, link, directory / "images" / ".." / "b.png", directory / "images" / "none.png"):
             with self.assertRaisesRegex(openai.BadRequestError, "must be a file below the directory that the server allows"):
                 chat([{"role": "user", "content": [part(f"file://{path}")]}])
 
     def test_what_cannot_be_seen_is_refused_by_name(self):
-        good = part(uri(picture(1)))
+        good = part(uri(image(1)))
         for content, words in (
                 ([part("http://example.com/a.png")], r"messages\[0\].content\[0\].image_url.url must be a data URI"),
                 ([part("data:image/png;base64,%%%")], "is not base64"),
                 ([part("data:image/png,abc")], "must be data:image/"),
-                ([part("data:image/png;base64,aGVsbG8=")], "picture 1: a picture is a JPEG, PNG, WebP, GIF or BMP file"),
+                ([part("data:image/png;base64,aGVsbG8=")], "image 1: an image is a JPEG, PNG, WebP, GIF or BMP file"),
                 ([{"type": "image_url", "image_url": {"url": good["image_url"]["url"], "detail": "low"}}], "detail must be auto"),
-                ([good, text(f"what is {TOKEN} this")], f"a placeholder {re.escape(TOKEN)} for each picture; got 2 for 1"),
+                ([good, text(f"what is {TOKEN} this")], f"a placeholder {re.escape(TOKEN)} for each image; got 2 for 1"),
                 ([{"type": "input_audio", "input_audio": {}}], r"content\[0\] has type .*input_audio")):
             with self.subTest(words=words), self.assertRaisesRegex(openai.BadRequestError, words):
                 chat([{"role": "user", "content": content}])
@@ -176,13 +176,13 @@ class Pictures(unittest.TestCase):
         messages, images = next(self.conversations())
         self.check(chat(messages), messages, images)  # nothing is broken by that
 
-    def test_a_picture_that_must_be_whole_and_fits_into_no_step_is_refused(self):
+    def test_an_image_that_must_be_whole_and_fits_into_no_step_is_refused(self):
         if FAMILY != "gemma3":
             self.skipTest("its tokens see what came before, and may be in several steps")
         messages, images = next(self.conversations())
         with Server(EASYDEL, directory, "--max-num-batched-tokens", 8) as small:
             asked = openai.OpenAI(base_url=small.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
-            with self.assertRaisesRegex(openai.BadRequestError, "a picture of the prompt takes 9 tokens, .* max_num_batched_tokens is 8"):
+            with self.assertRaisesRegex(openai.BadRequestError, "an image of the prompt takes 9 tokens, .* max_num_batched_tokens is 8"):
                 asked.chat.completions.create(model=MODEL, messages=messages)
 
 
@@ -193,10 +193,10 @@ class Command(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.splitlines()
 
-    def test_chat_with_pictures(self):
+    def test_chat_with_images(self):
         files = [directory / "one.png", directory / "two.png"]
         for seed, file in enumerate(files):
-            picture(seed).save(file)
+            image(seed).save(file)
         images = [Image.open(file) for file in files]
         before = [{"role": "user", "content": [part(""), part(""), text("what is this ?")]}]
         amid = [{"role": "user", "content": [text("what is"), part(""), text("this ?"), part("")]}]

@@ -27,16 +27,16 @@ def features(model) -> int:
 
 
 def make_batch(model) -> dict[str, torch.Tensor]:
-    """A row with two pictures, one without, one with one; padding on the left."""
+    """A row with two images, one without, one with one; padding on the left."""
     draw = torch.Generator().manual_seed(3)
-    image = model.config.image_token_index
-    picture = [image] * features(model)
-    rows = [[7] + picture + [8, 9] + picture + [10], [11, 12, 13, 14], picture + [15, 16]]
+    token = model.config.image_token_index
+    image = [token] * features(model)
+    rows = [[7] + image + [8, 9] + image + [10], [11, 12, 13, 14], image + [15, 16]]
     length = max(map(len, rows)) + 1
     ids = torch.tensor([[0] * (length - len(row)) + row for row in rows])
     mask = ids.ne(0).long()
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    labels = ids.masked_fill((ids == 0) | (ids == image), -100)
+    labels = ids.masked_fill((ids == 0) | (ids == token), -100)
     for row, line in enumerate(rows):
         labels[row, length - len(line)] = -100  # predicted by padding
     pixels = torch.randn(3, 3, model.config.vision_config.image_size, model.config.vision_config.image_size, generator=draw)
@@ -123,7 +123,7 @@ class Llava(unittest.TestCase):
             model.save_pretrained(directory)
             write_processor(model, directory)
             Image.new("RGB", (20, 20)).save(directory / "a.png")
-            with self.assertRaisesRegex(AssertionError, "the text must have a placeholder <image> for each picture; got 0 for 1"):
+            with self.assertRaisesRegex(AssertionError, "the text must have a placeholder <image> for each image; got 0 for 1"):
                 run("generate", folder, "--prompt", "what is this", "--image", str(directory / "a.png"))
             with self.assertRaisesRegex(AssertionError, "--image needs --prompt or --prompt-file"):
                 run("generate", folder, "--input-ids", "1,2", "--image", str(directory / "a.png"))

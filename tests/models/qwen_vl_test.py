@@ -1,5 +1,5 @@
 """Tiny random vision-language models of Qwen's families, made by transformers, and the same files run by easydel: logits,
-loss, gradients, positions, files, and tokens of pictures and prompts. usage: qwen_vl_test.py EASYDEL RESAVE_PROGRAM"""
+loss, gradients, positions, files, and tokens of images and prompts. usage: qwen_vl_test.py EASYDEL RESAVE_PROGRAM"""
 
 import json
 import pathlib
@@ -30,7 +30,7 @@ def draw_patches(vision, grids: list, seed: int) -> torch.Tensor:
 
 
 def make_batch(model, side: str = "left", videos: bool = False) -> dict[str, torch.Tensor]:
-    """A row with two pictures of different sizes, one without, one with one (and a video)."""
+    """A row with two images of different sizes, one without, one with one (and a video)."""
     vision, image, video = model.config.vision_config, model.config.image_token_id, model.config.video_token_id
     m = vision.spatial_merge_size
     grids = [[1, 2 * m, 3 * m], [1, m, 2 * m], [1, 5 * m, 3 * m]]
@@ -126,7 +126,7 @@ class QwenVL(unittest.TestCase):
                 self.compare(model, make_batch(model), "--devices", "4", "--mesh", mesh)
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            with self.assertRaisesRegex(AssertionError, "the patches of a picture are not split over the axes of the sequence"):
+            with self.assertRaisesRegex(AssertionError, "the patches of an image are not split over the axes of the sequence"):
                 forward(pathlib.Path(folder), make_batch(model), "--devices", "2", "--mesh", "1,1,1,1,2")
 
     def test_positions(self):
@@ -142,7 +142,7 @@ class QwenVL(unittest.TestCase):
                 positions, _ = model.model.get_rope_index(batch["input_ids"], batch["mm_token_type_ids"], batch["image_grid_thw"],
                                                           batch["video_grid_thw"], attention_mask=batch["attention_mask"])
                 self.assertTrue(torch.equal(forward(directory, batch | {"position_ids": positions})["logits"], counted))
-                # Without mm_token_type_ids the ids say what is a picture.
+                # Without mm_token_type_ids the ids say what is an image.
                 self.assertTrue(torch.equal(forward(directory, {k: v for k, v in batch.items() if k != "mm_token_type_ids"})["logits"], counted))
                 # Given ones are taken as they are, for all three.
                 keep = batch["attention_mask"].bool()
@@ -201,7 +201,7 @@ class QwenVL(unittest.TestCase):
                 processor = write_processor(model, directory, old=i % 2 == 1)
                 seen = "<|vision_start|> <|image_pad|> <|vision_end|>"
                 prompt = f"USER: {seen} what is this ? {seen} a cat ? ASSISTANT:"
-                # No pictures in the answer, which transformers would ask pixels for without a cache.
+                # No images in the answer, which transformers would ask pixels for without a cache.
                 same_answers(self, model, processor, directory, prompt, draw_files(directory), "--suppress-tokens", "5,6", suppress_tokens=[5, 6])
 
     def test_answers_about_videos(self):
@@ -283,7 +283,7 @@ class QwenVL(unittest.TestCase):
             for missing in ("pixel_values", "image_grid_thw"):
                 with self.assertRaisesRegex(AssertionError, "image_grid_thw and its pixels go together; got one of them"):
                     forward(directory, {k: v for k, v in batch.items() if k != missing})
-            with self.assertRaisesRegex(AssertionError, "mm_token_type_ids has tokens of pictures, which need pixel_values; got none"):
+            with self.assertRaisesRegex(AssertionError, "mm_token_type_ids has tokens of images, which need pixel_values; got none"):
                 forward(directory, {k: v for k, v in batch.items() if k not in ("pixel_values", "image_grid_thw")})
 
 

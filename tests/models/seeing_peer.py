@@ -91,7 +91,7 @@ def resave(case, model, source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def draw_files(directory: pathlib.Path) -> list[str]:
-    """Two pictures of different sizes."""
+    """Two images of different sizes."""
     draw, files = np.random.default_rng(1), []
     for i, (height, width) in enumerate(((30, 20), (9, 33))):
         files.append(str(directory / f"{i}.png"))

@@ -17,8 +17,8 @@ from vision_configs import SEEING_CONFIGS
 
 FAMILY = take_turns(sys.argv[3].split(","))
 KIND, CONFIGS = SEEING_CONFIGS[FAMILY]
-SIZES = [(16, 24), (8, 9), (12, 20)]  # of pictures that need not be alike
-PLACE = {"gemma3": "<start_of_image>", "mistral3": "[IMG]", "smolvlm": "<image>"}[FAMILY]  # of a picture, in a prompt
+SIZES = [(16, 24), (8, 9), (12, 20)]  # of images that need not be alike
+PLACE = {"gemma3": "<start_of_image>", "mistral3": "[IMG]", "smolvlm": "<image>"}[FAMILY]  # of an image, in a prompt
 IMAGE_TOKEN = {"gemma3": "<image_soft_token>", "mistral3": "[IMG]", "smolvlm": "<image>"}[FAMILY]
 SPECIAL = {"gemma3": ["<start_of_image>", "<end_of_image>"], "mistral3": ["[IMG_BREAK]", "[IMG_END]"],
            "smolvlm": ["<fake_token_around_image>", "<global-img>", *(f"<row_{i}_col_{j}>" for i in (1, 2) for j in (1, 2))]}[FAMILY]
@@ -35,8 +35,8 @@ def image_token(model) -> int:
     return model.config.image_token_id
 
 
-def pictures_of(model, count: int) -> tuple[dict[str, torch.Tensor], list[int]]:
-    """What a model takes of so many pictures, and how many features each has."""
+def images_of(model, count: int) -> tuple[dict[str, torch.Tensor], list[int]]:
+    """What a model takes of so many images, and how many features each has."""
     draw = torch.Generator().manual_seed(3)
     vision = model.config.vision_config
     if FAMILY == "gemma3":
@@ -60,8 +60,8 @@ def pictures_of(model, count: int) -> tuple[dict[str, torch.Tensor], list[int]]:
 
 
 def make_batch(model, side: str = "left", typed: bool = True) -> dict[str, torch.Tensor]:
-    """A row with two pictures, one without, one with one, padded on a side."""
-    pictures, counts = pictures_of(model, 3)
+    """A row with two images, one without, one with one, padded on a side."""
+    images, counts = images_of(model, 3)
     image = image_token(model)
     one, two, three = ([image] * count for count in counts)
     rows = [[7] + one + [8, 9] + two + [10], [11, 12, 13, 14], three + [15, 16, 17]]
@@ -73,7 +73,7 @@ def make_batch(model, side: str = "left", typed: bool = True) -> dict[str, torch
     if side == "left":
         for row, line in enumerate(rows):
             labels[row, length - len(line)] = -100  # predicted by padding
-    batch = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0), "labels": labels, **pictures}
+    batch = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0), "labels": labels, **images}
     if FAMILY == "gemma3" and typed:
         batch["token_type_ids"] = ids.eq(image).long()
     return batch
@@ -97,7 +97,7 @@ def write_processor(model, directory: pathlib.Path):
         extra = dict(boi_token="<start_of_image>", eoi_token="<end_of_image>", image_token="<image_soft_token>")
         tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, extra_special_tokens=extra, **TOKENS)
         images = transformers.Gemma3ImageProcessor(size={"height": vision.image_size, "width": vision.image_size}, do_pan_and_scan=True)
-        processor = transformers.Gemma3Processor(images, tokenizer, image_seq_length=pictures_of(model, 1)[1][0])
+        processor = transformers.Gemma3Processor(images, tokenizer, image_seq_length=images_of(model, 1)[1][0])
     elif FAMILY == "smolvlm":
         smolvlm = transformers.models.smolvlm.processing_smolvlm
         smolvlm.num2words = smolvlm.num2words or str  # of videos alone
@@ -105,7 +105,7 @@ def write_processor(model, directory: pathlib.Path):
         edge = vision.image_size
         images = transformers.SmolVLMImageProcessor(size={"longest_edge": 2 * edge}, max_image_size={"longest_edge": edge})
         processor = transformers.SmolVLMProcessor(images, tokenizer, transformers.SmolVLMVideoProcessor(size={"longest_edge": 2 * edge}, max_image_size={"longest_edge": edge}),
-                                                  image_seq_len=pictures_of(model, 1)[1][0])
+                                                  image_seq_len=images_of(model, 1)[1][0])
     else:
         tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **TOKENS)
         processor = transformers.PixtralProcessor(transformers.PixtralImageProcessor(size={"longest_edge": 40}), tokenizer, patch_size=vision.patch_size,
@@ -144,7 +144,7 @@ class Seeing(unittest.TestCase):
 
     def test_without_types_of_tokens(self):
         if FAMILY != "gemma3":
-            self.skipTest("gemma3's tokens of pictures see each other where token_type_ids say so")
+            self.skipTest("gemma3's tokens of images see each other where token_type_ids say so")
         self.compare(next(iter(CONFIGS.values())), typed=False)
 
     def test_half_precision(self):
@@ -157,7 +157,7 @@ class Seeing(unittest.TestCase):
                 self.compare(settings, "--devices", "4", "--mesh", mesh)
 
     def test_a_split_sequence_is_refused_by_name(self):
-        with self.assertRaisesRegex(AssertionError, "the patches of a picture are not split over the axes of the sequence"):
+        with self.assertRaisesRegex(AssertionError, "the patches of an image are not split over the axes of the sequence"):
             self.compare(next(iter(CONFIGS.values())), "--devices", "2", "--mesh", "1,1,1,1,2")
 
     def test_saved_again_it_is_the_same_model_and_all_names_are_read(self):
@@ -201,7 +201,7 @@ class Seeing(unittest.TestCase):
             processor = write_processor(model, directory)
             if FAMILY == "smolvlm":
                 return same_answer_about_a_video(self, model, processor, directory, "what is this <video> ?", 2.0)
-            with self.assertRaisesRegex(AssertionError, "takes pictures alone. Videos: qwen2_vl, qwen3_vl, smolvlm."):
+            with self.assertRaisesRegex(AssertionError, "takes images alone. Videos: qwen2_vl, qwen3_vl, smolvlm."):
                 run("generate", folder, "--task", "image-text-to-text", "--prompt", "what", "--video", draw_frames(directory))
 
     def test_wrong_counts_are_one_clear_line(self):
@@ -211,12 +211,12 @@ class Seeing(unittest.TestCase):
             model.save_pretrained(directory)
             write_processor(model, directory)
             files = draw_files(directory)
-            with self.assertRaisesRegex(AssertionError, "the text must have a placeholder .* for each picture; got 0 for 1"):
+            with self.assertRaisesRegex(AssertionError, "the text must have a placeholder .* for each image; got 0 for 1"):
                 run("generate", folder, "--prompt", "what is this", "--image", files[0])
             with self.assertRaisesRegex(AssertionError, "takes text alone") if FAMILY != "smolvlm" else contextlib.nullcontext():
                 run("generate", folder, "--task", "causal-lm", "--prompt", PLACE, "--image", files[0])
             batch = make_batch(model)
-            counts = pictures_of(model, 3)[1]
+            counts = images_of(model, 3)[1]
             for name in ("pixel_values", "image_sizes", "pixel_attention_mask"):
                 if name in batch:
                     batch[name] = batch[name][:2]

@@ -1,4 +1,4 @@
-"""Small configs of the families of pictures, odd in some way, with the classes of transformers to make of each; and of decoders that see."""
+"""Small configs of the families of images, odd in some way, with the classes of transformers to make of each; and of decoders that see."""
 
 TEXT = dict(vocab_size=97, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=16,
             bos_token_id=0, eos_token_id=96, pad_token_id=1)
@@ -50,7 +50,7 @@ LLAVA_CONFIGS = {
 TALK = {k: v for k, v in SPEECH.items() if k != "num_hidden_layers"} | dict(num_hidden_layers=3, head_dim=8)
 SEEING_CONFIGS = {
     "gemma3": ("Gemma3ForConditionalGeneration", {
-        "window shorter than a picture": dict(
+        "window shorter than an image": dict(
             text_config=TALK | dict(sliding_window=4, layer_types=["sliding_attention", "full_attention", "sliding_attention"], query_pre_attn_scalar=16),
             vision_config=SIGHT | dict(vision_use_head=False), mm_tokens_per_image=9, image_token_index=5, boi_token_index=6, eoi_token_index=7),
         "pooled, untied, a token outside": dict(

@@ -1,4 +1,4 @@
-"""Tiny random models of pictures, made by transformers, and the same files run by easydel: every output, the loss and the
+"""Tiny random models of images, made by transformers, and the same files run by easydel: every output, the loss and the
 gradient of every parameter must agree; on a mesh too; what easydel saves is the same model to transformers.
 usage: vision_test.py EASYDEL RESAVE_PROGRAM FAMILY[,FAMILY…]"""
 
@@ -175,10 +175,10 @@ class Vision(unittest.TestCase):
         name, settings, kind = next(iter(cases()))
         model = make(settings, kind)
         if not hasattr(getattr(model.config, "vision_config", model.config), "patch_size"):
-            self.skipTest("no pictures")
+            self.skipTest("no images")
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            with self.assertRaisesRegex(AssertionError, "the patches of a picture are not split over the axes of the sequence"):
+            with self.assertRaisesRegex(AssertionError, "the patches of an image are not split over the axes of the sequence"):
                 run(pathlib.Path(folder), make_batch(model), "--devices", "2", "--mesh", "1,1,1,1,2")
 
     def test_other_sizes_interpolate_the_positions(self):
@@ -186,7 +186,7 @@ class Vision(unittest.TestCase):
         model = make(settings, kind)
         config = getattr(model.config, "vision_config", model.config)
         if not hasattr(config, "patch_size"):
-            self.skipTest("no pictures")
+            self.skipTest("no images")
         batch = make_batch(model)
         edge = config.patch_size
         batch["pixel_values"] = torch.randn(ROWS, config.num_channels, 5 * edge, 4 * edge + 1)

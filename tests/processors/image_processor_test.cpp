@@ -1,4 +1,4 @@
-// Pictures through our processors and through transformers' torchvision backend.
+// Images through our processors and through transformers' torchvision backend.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -23,14 +23,14 @@ using testing::ThrowsMessage;
 TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
   const TemporaryDirectory directory;
   const char* seed = std::getenv("EASYDEL_SEED");
-  const char* count = std::getenv("EASYDEL_PICTURES");
+  const char* count = std::getenv("EASYDEL_IMAGES");
   const std::string drawn = seed ? seed : "27";
   SCOPED_TRACE("EASYDEL_SEED=" + drawn);
   run_python("images_peer.py", {"write", directory.path().string(), count ? count : "60", drawn});
-  const std::vector<std::string> files = list_directory(directory / "pictures");
+  const std::vector<std::string> files = list_directory(directory / "images");
   const auto decoded = SafetensorsFile::open(directory / "decoded.safetensors");
   for (const std::string& name : files) {
-    EXPECT_TRUE(at::equal(load_image(directory / "pictures" / name), decoded->tensor(name))) << name;
+    EXPECT_TRUE(at::equal(load_image(directory / "images" / name), decoded->tensor(name))) << name;
   }
   int64_t processors = 0;
   for (const std::string& folder : list_directory(directory.path())) {
@@ -39,30 +39,30 @@ TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
     const ImageProcessor processor = AutoImageProcessor::from_pretrained((directory / folder).string());
     const auto expected = SafetensorsFile::open(directory / folder / "expected.safetensors");
     for (const std::string& name : files) {
-      const at::Tensor picture = processor.load(directory / "pictures" / name);
+      const at::Tensor image = processor.load(directory / "images" / name);
       if (processor.makes_patches()) {
         if (!expected->contains(name)) {
-          EXPECT_THAT([&] { processor.process({picture}); },
+          EXPECT_THAT([&] { processor.process({image}); },
                       ThrowsMessage<ShapeError>(HasSubstr("an edge may be 200 times the other; got ")));
           continue;
         }
-        const ProcessedImages ours = processor.process({picture});
+        const ProcessedImages ours = processor.process({image});
         EXPECT_TRUE(at::equal(ours.pixel_values, expected->tensor(name))) << folder << " " << name;
         EXPECT_TRUE(at::equal(ours.image_grid_thw, expected->tensor(name + ".grid"))) << folder << " " << name;
         continue;
       }
       if (!expected->contains(name)) {
-        EXPECT_THROW(processor({picture}), ShapeError) << folder << " " << name;
+        EXPECT_THROW(processor({image}), ShapeError) << folder << " " << name;
         continue;
       }
       const at::Tensor theirs = expected->tensor(name);
-      const at::Tensor ours = processor({picture});
+      const at::Tensor ours = processor({image});
       EXPECT_TRUE(ours.scalar_type() == theirs.scalar_type() && at::equal(ours, theirs)) << folder << " " << name;
     }
   }
   EXPECT_EQ(processors, 19);
 
-  // What a picture is in a prompt.
+  // What an image is in a prompt.
   std::size_t several = 0;
   for (const char* name : {"gemma3", "mistral3", "smolvlm"}) {
     SCOPED_TRACE(name);
@@ -71,7 +71,7 @@ TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
       processor.set_pan_and_scan({.min_crop_size = 20, .max_num_crops = 3, .min_ratio_to_activate = 1.3});
     const Json texts = Json::parse_file((directory / "prompts" / name / "texts.json").string());
     for (const auto& [file, text] : texts.as_object()) {
-      const PictureInputs inputs = processor.load({(directory / "pictures" / file).string()});
+      const ImageInputs inputs = processor.load({(directory / "images" / file).string()});
       EXPECT_EQ(processor.expand("a " + processor.image_token() + " b", inputs), "a " + text.as_string() + " b")
           << file;
       EXPECT_EQ(static_cast<int64_t>(inputs.tokens.size()), inputs.pixel_values.size(0));
@@ -115,7 +115,7 @@ TEST(VideoProcessor, GivesTheFramesAndPixelsOfTransformersBitForBit) {
       if (ours.grid_thw.defined()) {
         EXPECT_TRUE(at::equal(ours.grid_thw.unsqueeze(0), expected->tensor(concat(folder, ".", name, ".grid"))));
       }
-      PictureInputs inputs;
+      ImageInputs inputs;
       const bool asks = folder != "qwen2" && folder != "qwen2-count";
       whole.add_videos(inputs, {(root / name).string()}, asks && is_folder ? std::optional(fps) : std::nullopt);
       EXPECT_EQ(whole.expand("a " + token + " b", inputs), "a " + expect.at("text").as_string() + " b");
@@ -130,7 +130,7 @@ TEST(VideoProcessor, GivesTheFramesAndPixelsOfTransformersBitForBit) {
   Json json = Json::parse_file((root / "processors" / "qwen2" / "processor_config.json").string());
   json["processor_class"] = Json("Qwen2_5_VLProcessor");
   write_file_atomically(directory / "processor_config.json", json.dump());
-  PictureInputs inputs;
+  ImageInputs inputs;
   EXPECT_THAT(
       [&] {
         VisionProcessor::from_directory(directory.path()).add_videos(inputs, {(root / "0").string()}, std::nullopt);
@@ -155,7 +155,7 @@ TEST(VideoProcessor, SaysWhatItDoesNotTake) {
                   "files have codecs that are not here. Take its frames, as in: ffmpeg -i FILE -r 2 FOLDER/%05d.png")));
   fs::create_directory(directory / "frames");
   EXPECT_THAT([&] { load_video(directory / "frames"); },
-              ThrowsMessage<FormatError>(HasSubstr("frames: a folder of frames must have pictures; got none.")));
+              ThrowsMessage<FormatError>(HasSubstr("frames: a folder of frames must have images; got none.")));
   EXPECT_THROW(load_video("/nowhere/a.gif"), IoError);
   EXPECT_THAT([] { VideoProcessor("LlavaVideoProcessor", Json::object(), "[here] "); },
               ThrowsMessage<NotSupportedError>("[here] video_processor_type must be one of Qwen2VLVideoProcessor, "
@@ -170,17 +170,17 @@ TEST(VideoProcessor, SaysWhatItDoesNotTake) {
   EXPECT_THAT([&] { qwen.sample(10, std::nullopt); }, ThrowsMessage<ConfigError>(HasSubstr("got none.")));
 }
 
-TEST(ImageProcessor, StacksPicturesOfDifferentSizes) {
+TEST(ImageProcessor, StacksImagesOfDifferentSizes) {
   const ImageProcessor processor("CLIPImageProcessor", Json::parse(R"({"size": 8, "crop_size": 6})"), "[test] ");
   const at::Tensor pixels = processor({at::full({3, 20, 10}, 7, at::kByte), at::full({3, 9, 31}, 200, at::kByte)});
   EXPECT_EQ(pixels.sizes(), (std::vector<int64_t>{2, 3, 6, 6}));
   const ImageProcessor uncropped("CLIPImageProcessor", Json::parse(R"({"size": 8, "do_center_crop": false})"), "");
   EXPECT_THAT([&] { uncropped({at::zeros({3, 20, 10}, at::kByte), at::zeros({3, 9, 31}, at::kByte)}); },
-              ThrowsMessage<ShapeError>("[ImageProcessor] the pictures of a batch must come out in one size; got "
+              ThrowsMessage<ShapeError>("[ImageProcessor] the images of a batch must come out in one size; got "
                                         "[3, 16, 8] and [3, 8, 27]. do_center_crop or do_pad makes them equal."));
 }
 
-TEST(ImageProcessor, CutsPicturesOfDifferentSizesIntoPatches) {
+TEST(ImageProcessor, CutsImagesOfDifferentSizesIntoPatches) {
   const ImageProcessor processor("Qwen2VLImageProcessor", Json::parse(R"({"patch_size": 4, "min_pixels": 64,
     "max_pixels": 640})"),
                                  "[test] ");
@@ -194,7 +194,7 @@ TEST(ImageProcessor, CutsPicturesOfDifferentSizesIntoPatches) {
   const ImageProcessor unsized("Qwen2VLImageProcessor", Json::parse(R"({"patch_size": 4, "do_resize": false})"), "");
   EXPECT_TRUE(at::equal(unsized.process({b}).pixel_values, second.pixel_values));
   EXPECT_THAT([&] { unsized.process({a}); },
-              ThrowsMessage<ShapeError>("[ImageProcessor] pictures must have heights and widths in multiples of 8; got "
+              ThrowsMessage<ShapeError>("[ImageProcessor] images must have heights and widths in multiples of 8; got "
                                         "40 x 9. do_resize makes them so."));
 }
 
@@ -223,21 +223,21 @@ TEST(ImageProcessor, RefusesWrongValuesByName) {
   EXPECT_THAT(message("DetrImageProcessor", "{}"), HasSubstr("got \"DetrImageProcessor\"."));
 }
 
-TEST(DecodeImage, RefusesWhatIsNoPicture) {
+TEST(DecodeImage, RefusesWhatIsNotAnImage) {
   EXPECT_THAT([] { decode_image("hello", {}, "a.png"); },
-              ThrowsMessage<NotSupportedError>("[decode_image] a.png: a picture is a JPEG, PNG, WebP, GIF or BMP file; "
+              ThrowsMessage<NotSupportedError>("[decode_image] a.png: an image is a JPEG, PNG, WebP, GIF or BMP file; "
                                                "got 5 bytes that begin like none of them."));
   EXPECT_THAT([] { load_image("/nowhere/a.png"); }, testing::Throws<IoError>());
 }
 
-// Every prefix of a file, and files with bytes changed: an error or a picture, never a crash.
+// Every prefix of a file, and files with bytes changed: an error or an image, never a crash.
 TEST(DecodeImage, SurvivesBrokenFiles) {
   const TemporaryDirectory directory;
   run_python("images_peer.py", {"write", directory.path().string(), "24", "3"});
   std::mt19937 random(5);
   int64_t refused = 0;
-  for (const std::string& name : list_directory(directory / "pictures")) {
-    const std::string bytes = read_file(directory / "pictures" / name);
+  for (const std::string& name : list_directory(directory / "images")) {
+    const std::string bytes = read_file(directory / "images" / name);
     const auto try_it = [&](const std::string& broken) {
       try {
         decode_image(broken, {.max_pixels = 1'000'000});
@@ -263,9 +263,9 @@ TEST(DecodeImage, SurvivesBrokenFiles) {
 PROBE(DecodeImageOptions, max_pixels) {
   const TemporaryDirectory directory;
   run_python("images_peer.py", {"write", directory.path().string(), "12", "4"});
-  for (const std::string& name : list_directory(directory / "pictures")) {
-    EXPECT_THAT([&] { load_image(directory / "pictures" / name, {.max_pixels = 0}); },
-                ThrowsMessage<FormatError>(HasSubstr("a picture may have 0 pixels; got ")))
+  for (const std::string& name : list_directory(directory / "images")) {
+    EXPECT_THAT([&] { load_image(directory / "images" / name, {.max_pixels = 0}); },
+                ThrowsMessage<FormatError>(HasSubstr("an image may have 0 pixels; got ")))
         << name;
   }
 }

@@ -1,4 +1,4 @@
-// What keys of the configs of pictures do that no comparison of loaded models shows.
+// What keys of the configs of images do that no comparison of loaded models shows.
 #include <gmock/gmock.h>
 
 #include "easydel/infra/base_module.h"

@@ -1,8 +1,8 @@
-"""The other side of the tests of image processors: draws pictures, and what transformers' torchvision backend makes of them.
+"""The other side of the tests of image processors: draws images, and what transformers' torchvision backend makes of them.
 
 usage: images_peer.py write|videos DIRECTORY COUNT SEED
 
-DIRECTORY/pictures has the files; DIRECTORY/NAME, for each processor, a preprocessor_config.json (or processor_config.json) and
+DIRECTORY/images has the files; DIRECTORY/NAME, for each processor, a preprocessor_config.json (or processor_config.json) and
 expected.safetensors with the pixel_values of every file, under the file's name, but of those that transformers cannot resize; decoded.safetensors the RGB colours of every
 file as Pillow sees them: upright, over white. DIRECTORY/videos has folders of frames and animations, cases.json what frames each video
 processor picks and what the text becomes, and expected.safetensors the frames and the pixels; DIRECTORY/videos/animations has GIF files alone."""
@@ -58,7 +58,7 @@ PROCESSORS = {
 
 
 def whole_processors() -> dict:
-    """With a tokenizer: they say what pictures are in a text."""
+    """With a tokenizer: they say what images are in a text."""
     extra = {"boi_token": "<begin>", "eoi_token": "<end>", "image_token": "<soft>"}
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
     make = lambda **more: transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", **more)  # noqa: E731
@@ -75,12 +75,12 @@ def whole_processors() -> dict:
     }
 
 
-def write_prompts(directory: pathlib.Path, pictures: dict) -> None:
-    """DIRECTORY/prompts/NAME has a processor's files, and texts.json what each picture becomes."""
+def write_prompts(directory: pathlib.Path, images: dict) -> None:
+    """DIRECTORY/prompts/NAME has a processor's files, and texts.json what each image becomes."""
     for name, (processor, options) in whole_processors().items():
         processor.save_pretrained(directory / "prompts" / name)
         texts = {}
-        for file, image in pictures.items():
+        for file, image in images.items():
             texts[file] = processor.replace_image_token(processor.image_processor(image, return_tensors="pt", **options), 0)
         (directory / "prompts" / name / "texts.json").write_text(json.dumps(texts))
 
@@ -139,10 +139,10 @@ def draw(rng: random.Random, path: pathlib.Path, i: int) -> str:
 
 def write(directory: pathlib.Path, count: int, seed: int) -> None:
     rng = random.Random(seed)
-    pictures = directory / "pictures"
-    pictures.mkdir(parents=True)
-    names = [draw(rng, pictures, i) for i in range(count)]
-    upright = {name: ImageOps.exif_transpose(Image.open(pictures / name)) for name in names}
+    images = directory / "images"
+    images.mkdir(parents=True)
+    names = [draw(rng, images, i) for i in range(count)]
+    upright = {name: ImageOps.exif_transpose(Image.open(images / name)) for name in names}
     rgb = {name: torch.from_numpy(convert_to_rgb(image, return_numpy=True)).permute(2, 0, 1) for name, image in upright.items()}
     save_file({name: tensor.contiguous() for name, tensor in rgb.items()}, directory / "decoded.safetensors")
     for number, (folder, (kind, settings)) in enumerate(PROCESSORS.items()):
@@ -158,7 +158,7 @@ def write(directory: pathlib.Path, count: int, seed: int) -> None:
             file.write_text(json.dumps({"image_processor_type": kind + "Fast", **settings}))
         expected = {}
         for name in names:
-            # What takes pictures as they are is given them as pipelines do, by load_image.
+            # What takes images as they are is given them as pipelines do, by load_image.
             image = upright[name] if processor.do_convert_rgb else upright[name].convert("RGB")
             if kind == "Qwen2VLImageProcessor":
                 if max(image.size) <= 200 * min(image.size):  # it refuses the others
@@ -220,15 +220,15 @@ def draw_gif(rng: random.Random) -> bytes:
 
 def frames_of(path: pathlib.Path) -> list:
     """As Pillow shows them."""
-    opened, pictures = Image.open(path), []
+    opened, images = Image.open(path), []
     for n in range(opened.n_frames):
         opened.seek(n)
-        pictures.append(opened.convert("RGB"))
-    return pictures
+        images.append(opened.convert("RGB"))
+    return images
 
 
-def stacked(pictures: list) -> torch.Tensor:
-    return torch.from_numpy(np.stack([np.asarray(picture) for picture in pictures])).permute(0, 3, 1, 2).contiguous()
+def stacked(images: list) -> torch.Tensor:
+    return torch.from_numpy(np.stack([np.asarray(image) for image in images])).permute(0, 3, 1, 2).contiguous()
 
 
 def write_videos(directory: pathlib.Path, count: int, seed: int) -> None:
@@ -242,28 +242,28 @@ def write_videos(directory: pathlib.Path, count: int, seed: int) -> None:
         tensors[f"animations/{i}.gif"] = stacked(frames_of(path))
     for i in range(count):
         frames, high, wide = rng.choice([2, 4, 5, 8, 13, 26]), rng.randint(20, 60), rng.randint(20, 60)
-        pictures = [Image.fromarray(pixels(rng, high, wide, 3)) for _ in range(frames)]
+        images = [Image.fromarray(pixels(rng, high, wide, 3)) for _ in range(frames)]
         kind = ("folder", "gif", "webp")[i % 3]
         if kind == "folder":
             name, fps = f"{i}", rng.choice([1.0, 4.0, 7.5, 24.0, 29.97])
             (root / name).mkdir()
-            for n, picture in enumerate(pictures):
-                picture.save(root / name / f"frame{n + 1}.png")
+            for n, image in enumerate(images):
+                image.save(root / name / f"frame{n + 1}.png")
         else:
-            name, stays = f"{i}.{kind}", [10 * rng.randint(1, 60) for _ in pictures]
+            name, stays = f"{i}.{kind}", [10 * rng.randint(1, 60) for _ in images]
             fps = frames / (sum(stays) / 1000)
-            if kind == "gif":  # pictures of which only a part changes, or that leave what was there
-                kept = pictures[0].copy()
-                for n, picture in enumerate(pictures):
-                    kept.paste(picture.crop((0, 0, wide // 2, high // 3)), (rng.randrange(wide // 2), rng.randrange(high // 2)))
-                    pictures[n] = kept.copy()
-                pictures = [picture.quantize(200) for picture in pictures]
+            if kind == "gif":  # images of which only a part changes, or that leave what was there
+                kept = images[0].copy()
+                for n, image in enumerate(images):
+                    kept.paste(image.crop((0, 0, wide // 2, high // 3)), (rng.randrange(wide // 2), rng.randrange(high // 2)))
+                    images[n] = kept.copy()
+                images = [image.quantize(200) for image in images]
             # All colours differ: no frame is joined with the one before it.
-            pictures[0].save(root / name, save_all=True, append_images=pictures[1:], duration=stays, loop=0,
+            images[0].save(root / name, save_all=True, append_images=images[1:], duration=stays, loop=0,
                              **({"disposal": rng.choice([0, 1, 2, 3])} if kind == "gif" else {"lossless": True}))
-            pictures = frames_of(root / name)
-            assert len(pictures) == frames, (name, len(pictures), frames)
-        video = stacked(pictures)
+            images = frames_of(root / name)
+            assert len(images) == frames, (name, len(images), frames)
+        video = stacked(images)
         videos[name] = (video, fps)
         tensors[name] = video
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0}, unk_token="<unk>"))

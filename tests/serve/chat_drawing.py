@@ -6,7 +6,7 @@ import unittest
 
 from page_cases import ChatPages, Pages
 from page_server import Script, chunk, end, pieces, usage
-from page_texts import HOSTILE, MARKDOWN, PICTURE
+from page_texts import HOSTILE, MARKDOWN, IMAGE
 
 
 class ChatDrawing(ChatPages):
@@ -140,8 +140,8 @@ class ChatDrawing(ChatPages):
         self.page.open(self.server.url + "/dashboard")
         self.assertEqual(self.page.js("document.documentElement.dataset.theme"), "light")
 
-    @unittest.skipUnless(Pages.shots, "pictures only with --screenshots")
-    def test_pictures(self):
+    @unittest.skipUnless(Pages.shots, "images only with --screenshots")
+    def test_images(self):
         self.server.models = [{"id": "demo-model"}, {"id": "my-adapter", "parent": "demo-model"}]
         self.page.open(self.server.url + "/?")
         self.page.until("document.getElementById('model').value.startsWith('demo')")
@@ -150,7 +150,7 @@ class ChatDrawing(ChatPages):
             self.page.click("#new")
         self.page.resize(1280, 920)
         thought = [chunk(reasoning_content=w) for w in "They want code and the idea behind it. A sort, then one pass.".split()]
-        tokens = [chunk(content=t) for t in re.findall(r"\s*\S+", PICTURE)]
+        tokens = [chunk(content=t) for t in re.findall(r"\s*\S+", IMAGE)]
         self.ask("Merge overlapping intervals in Python, please, and say how fast it is.",
                  Script(*thought, *tokens, end(), usage(len(tokens) * 2), pace=0.01))
         self.page.js("document.getElementById('scroll').scrollTop = 0")

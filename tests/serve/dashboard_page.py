@@ -106,8 +106,8 @@ class Dashboard(Pages):
         self.assertEqual(self.text("#requests tbody td"), name)
         self.assertEqual(self.count("main img"), 0)
 
-    @unittest.skipUnless(Pages.shots, "pictures only with --screenshots")
-    def test_pictures(self):
+    @unittest.skipUnless(Pages.shots, "images only with --screenshots")
+    def test_images(self):
         self.page.resize(1280, 1140)
         self.page.until("document.getElementById('generation-rate').innerText >= '1,503'")
         self.shot("dashboard.png")

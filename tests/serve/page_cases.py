@@ -10,7 +10,7 @@ from page_server import PageServer
 
 class Pages(unittest.TestCase):
     path = "/"
-    shots = None  # a folder for pictures
+    shots = None  # a folder for images
     browser = None
 
     @classmethod

@@ -33,7 +33,7 @@ class Script:
 
     def __init__(self, *steps, status=200, headers=(), done=True, pace=0):
         self.steps, self.status, self.headers, self.done = steps, status, headers, done
-        self.pace = pace  # seconds before each chunk, for pictures
+        self.pace = pace  # seconds before each chunk, for images
 
     @staticmethod
     def text(text):

@@ -1,4 +1,4 @@
-"""What a model might write: all of markdown, attacks, and something for pictures."""
+"""What a model might write: all of markdown, attacks, and something for images."""
 
 MARKDOWN = """# Paged caches
 
@@ -45,7 +45,7 @@ HOSTILE = """<img src=x onerror="window.hacked = 1"> <script>window.hacked = 2</
 ```
 <style>body { display: none }</style> [safe](https://example.org/"onclick="window.hacked=11)"""
 
-PICTURE = """Sort by start, then extend the last interval while the next one **overlaps** it:
+IMAGE = """Sort by start, then extend the last interval while the next one **overlaps** it:
 
 ```python
 def merge(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -82,7 +82,7 @@ std::string words(int64_t first, int64_t count) {
 }
 
 // In base64: a BMP of 2 x 2 pixels, which differ with the number.
-std::string picture(char number) {
+std::string image(char number) {
   std::string bytes("BM\x46\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\2\0\0\0\2\0\0\0\1\0\x18", 30);
   bytes.resize(54);
   for (char i = 0; i < 16; ++i) bytes += static_cast<char>(i % 8 < 6 ? number + 9 * i : 0);
@@ -121,8 +121,8 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
       row["negative"] = words(3 * i + 1, 2 + i % 6);
     } else if (trainer_type == "contrastive") {
       row["text"] = words(i, 3 + i % 5);
-      row["image"] = picture(static_cast<char>(20 * i));
-      row["kind"] = picture(static_cast<char>(7 * i + 3));
+      row["image"] = image(static_cast<char>(20 * i));
+      row["kind"] = image(static_cast<char>(7 * i + 3));
     } else if (trainer_type == "classification") {
       row["text"] = words(i, 3 + i % 5);
       row["label"] = i % 2;
@@ -168,7 +168,7 @@ std::shared_ptr<BaseModule> make_model(TaskType task, const Json& settings, uint
   return model;
 }
 
-// Texts and pictures of two towers, and the directory of what reads the pictures.
+// Texts and images of two towers, and the directory of what reads the images.
 std::shared_ptr<BaseModule> make_pair_model(const Json& settings, uint64_t seed) {
   const Json tower = Json::object({{"hidden_size", 8},
                                    {"intermediate_size", 8},

@@ -316,11 +316,11 @@ class Embedding(OtherModels):
         self.assertIn('[none.jsonl, line 1]', self.refused(*run, data=["none"], model="bert"))
 
 
-class Pictured(OtherModels):
+class ImageRows(OtherModels):
     mean, std = torch.tensor([0.4, 0.45, 0.5]).view(3, 1, 1), torch.tensor([0.25, 0.3, 0.35]).view(3, 1, 1)
 
     def save(self, model, family):
-        """With other biases and norms than those of the beginning, and with what makes a picture pixels."""
+        """With other biases and norms than those of the beginning, and with what makes an image pixels."""
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.05)
@@ -331,9 +331,9 @@ class Pictured(OtherModels):
         return model.train()
 
     def setUp(self):
-        """pictures.jsonl with a picture in every spelling, a label and a text, and pictures.parquet."""
+        """images.jsonl with an image in every spelling, a label and a text, and images.parquet."""
         draw = numpy.random.default_rng(0)
-        (self.folder / "pictures").mkdir(exist_ok=True)
+        (self.folder / "images").mkdir(exist_ok=True)
         self.pixels, self.labels, rows, column = [], [], [], []
         for i in range(18):
             label = i % 3
@@ -341,33 +341,33 @@ class Pictured(OtherModels):
             values[..., label] += 90  # something to learn
             file = io.BytesIO()
             Image.fromarray(values).save(file, "PNG")
-            (self.folder / "pictures" / f"{i}.png").write_bytes(file.getvalue())
+            (self.folder / "images" / f"{i}.png").write_bytes(file.getvalue())
             encoded = base64.b64encode(file.getvalue()).decode()
-            image = (f"pictures/{i}.png", str(self.folder / "pictures" / f"{i}.png"), f"data:image/png;base64,{encoded}", encoded,
-                     {"bytes": encoded, "path": None}, {"path": f"pictures/{i}.png"})[i % 6]
+            image = (f"images/{i}.png", str(self.folder / "images" / f"{i}.png"), f"data:image/png;base64,{encoded}", encoded,
+                     {"bytes": encoded, "path": None}, {"path": f"images/{i}.png"})[i % 6]
             rows.append({"image": image, "label": label, "text": self.texts[i]})
             column.append({"bytes": file.getvalue(), "path": f"{i}.png"})
             self.pixels.append((torch.from_numpy(values).permute(2, 0, 1) / 255 - self.mean) / self.std)
             self.labels.append(label)
-        write_rows(self.folder / "pictures.jsonl", rows)
+        write_rows(self.folder / "images.jsonl", rows)
         pyarrow.parquet.write_table(pyarrow.table({"image": column, "label": self.labels, "text": [row["text"] for row in rows]}),
-                                    self.folder / "pictures.parquet")
+                                    self.folder / "images.parquet")
 
     def parquet_curve(self, *arguments, **options):
-        """Of pictures.parquet in place of pictures.jsonl."""
-        command = [part.replace("pictures.jsonl", "pictures.parquet") for part in self.command("parquet", *arguments, **options)]
+        """Of images.parquet in place of images.jsonl."""
+        command = [part.replace("images.jsonl", "images.parquet") for part in self.command("parquet", *arguments, **options)]
         done = warm_start.run(command, text=True, timeout=120, env=os.environ | VARIABLES)
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.curve("parquet")
 
     def command(self, *given, **options):
-        """Pictures have no length, and texts beside them one of their own."""
+        """Images have no length, and texts beside them one of their own."""
         made = super().command(*given, **options)
         at = made.index("--length")
         return made[:at] + made[at + 2:]
 
 
-class Images(Pictured):
+class Images(ImageRows):
     loader = AutoModelForImageClassification
 
     def make(self, family, **changes):
@@ -379,7 +379,7 @@ class Images(Pictured):
 
     RUN = ("--trainer", "classification", "--no-shuffle", "--learning-rate", RATE)
 
-    def curve_of(self, family, *more, steps=STEPS, data="pictures", output="out"):
+    def curve_of(self, family, *more, steps=STEPS, data="images", output="out"):
         self.remove(output)
         self.train(output, *self.RUN, "--save-steps", steps, *more, steps=steps, data=[data], model=family)
         return self.curve(output)
@@ -397,12 +397,12 @@ class Images(Pictured):
     def test_bytes_in_a_parquet_file(self):
         self.make("vit")
         curve = self.curve_of("vit", steps=5)
-        self.assertEqual(self.parquet_curve(*self.RUN, steps=5, data=["pictures"], model="vit"), curve)
+        self.assertEqual(self.parquet_curve(*self.RUN, steps=5, data=["images"], model="vit"), curve)
 
     def test_evaluation_counts_the_last_rows(self):
         """Seven rows: a batch of four and one of three, which ranks share unevenly."""
         self.make("vit")
-        rows = (self.folder / "pictures.jsonl").read_text().splitlines()
+        rows = (self.folder / "images.jsonl").read_text().splitlines()
         (self.folder / "held.jsonl").write_text("\n".join(rows[:7]) + "\n")
         for mesh in ((), ("--mesh", "1,2,1,1,1")):
             self.curve_of("vit", "--eval-data", self.folder / "held.jsonl", "--eval-steps", 2, *mesh, steps=2)
@@ -417,8 +417,8 @@ class Images(Pictured):
 
     def test_killed_and_resumed(self):
         self.make("vit", hidden_dropout_prob=0.1)
-        self.kill_and_resume("vit", "pictures", "--trainer", "classification")
-        self.kill_and_resume("vit", "pictures", "--trainer", "classification", "--lora-rank", 2)
+        self.kill_and_resume("vit", "images", "--trainer", "classification")
+        self.kill_and_resume("vit", "images", "--trainer", "classification", "--lora-rank", 2)
 
     def test_what_is_refused(self):
         self.make("vit")
@@ -432,11 +432,11 @@ class Images(Pictured):
         for change in ("dataset_text_field=other", "add_special_tokens=false", "max_length=8", "neftune_noise_alpha=5"):
             with self.subTest(change):
                 self.assertIn(f"[trainer] {change.split('=')[0]} must ",
-                              self.refused("--trainer", "classification", "--set", change, data=["pictures"], model="vit"))
+                              self.refused("--trainer", "classification", "--set", change, data=["images"], model="vit"))
 
 
-class Pairs(Pictured):
-    """Texts and pictures in one space: CLIP's softmax and SigLIP's sigmoid."""
+class Pairs(ImageRows):
+    """Texts and images in one space: CLIP's softmax and SigLIP's sigmoid."""
     RUN = ("--trainer", "contrastive")
     LENGTH = 24
 
@@ -462,19 +462,19 @@ class Pairs(Pictured):
             self.assertLess(theirs[-1], theirs[0])
             for mesh in meshes:
                 with self.subTest(family=family, mesh=mesh):
-                    self.compare(self.ours(family, "pictures", *self.RUN, *mesh, steps=steps), theirs)
+                    self.compare(self.ours(family, "images", *self.RUN, *mesh, steps=steps), theirs)
                     self.same_model(model, steps=steps)
             self.assertTrue((self.folder / "out" / f"run-{steps}" / "preprocessor_config.json").exists())
 
     def test_bytes_in_a_parquet_file_and_yaml(self):
         self.make("clip")
-        curve = self.ours("clip", "pictures", *self.RUN, steps=5)
-        self.assertEqual(self.parquet_curve(*self.RUN, "--no-shuffle", "--learning-rate", RATE, steps=5, data=["pictures"], model="clip"), curve)
+        curve = self.ours("clip", "images", *self.RUN, steps=5)
+        self.assertEqual(self.parquet_curve(*self.RUN, "--no-shuffle", "--learning-rate", RATE, steps=5, data=["images"], model="clip"), curve)
         self.remove("yaml")
         (self.folder / "run.yaml").write_text(json.dumps({
             "model": {"name_or_path": str(self.folder / "clip"), "task": "zero-shot-image-classification"},
             "loader": {"device": "cpu"},
-            "mixture": {"informs": [{"data_files": str(self.folder / "pictures.jsonl")}]},
+            "mixture": {"informs": [{"data_files": str(self.folder / "images.jsonl")}]},
             "trainer": {"trainer_type": "contrastive", "save_directory": str(self.folder / "yaml"), "max_training_steps": 5,
                         "total_batch_size": BATCH, "learning_rate": RATE, "shuffle_train_dataset": False, "progress_bar_type": "none"},
             "actions": ["train"]}))
@@ -484,10 +484,10 @@ class Pairs(Pictured):
 
     def test_evaluation_has_no_negatives_that_fill_up_a_batch(self):
         _, tokenizer = self.make("siglip")
-        rows = (self.folder / "pictures.jsonl").read_text().splitlines()
+        rows = (self.folder / "images.jsonl").read_text().splitlines()
         (self.folder / "held.jsonl").write_text("\n".join(rows[:7]) + "\n")
         for mesh in ((), ("--mesh", "1,2,1,1,1")):
-            self.ours("siglip", "pictures", *self.RUN, "--eval-data", self.folder / "held.jsonl", "--eval-steps", 2, *mesh, steps=2)
+            self.ours("siglip", "images", *self.RUN, "--eval-data", self.folder / "held.jsonl", "--eval-steps", 2, *mesh, steps=2)
             saved = AutoModel.from_pretrained(self.folder / "out" / "run-2").eval()
             loss = self.loss_of(tokenizer)
             with self.subTest(mesh=mesh), torch.no_grad():
@@ -496,22 +496,22 @@ class Pairs(Pictured):
 
     def test_killed_and_resumed(self):
         self.make("clip", attention_dropout=0.1)
-        self.kill_and_resume("clip", "pictures", *self.RUN)
-        self.kill_and_resume("clip", "pictures", *self.RUN, "--lora-rank", 2)
+        self.kill_and_resume("clip", "images", *self.RUN)
+        self.kill_and_resume("clip", "images", *self.RUN, "--lora-rank", 2)
 
     def test_what_is_refused(self):
         self.make("clip")
         for change in ("max_length=25", "neftune_noise_alpha=5", "group_by_length=true", "lmhead_chunksize=8", "aux_loss_enabled=true"):
             with self.subTest(change):
-                self.assertRegex(self.refused(*self.RUN, "--set", change, data=["pictures"], model="clip"),
+                self.assertRegex(self.refused(*self.RUN, "--set", change, data=["images"], model="clip"),
                                  rf"{change.split('=')[0]}:? must not be")
         self.assertIn('has no field "image"', self.refused(*self.RUN, data=["one"], model="clip"))
-        self.assertIn("has no class for zero-shot-image-classification", self.refused(*self.RUN, data=["pictures"]))
+        self.assertIn("has no class for zero-shot-image-classification", self.refused(*self.RUN, data=["images"]))
 
 
 class Seeing(OtherModels):
     loader = AutoModelForImageTextToText
-    PICTURE = "<image>" * 4  # 2 x 2 patches
+    IMAGE = "<image>" * 4  # 2 x 2 patches
 
     def make(self, family, **changes):
         torch.manual_seed(1)
@@ -535,7 +535,7 @@ class Seeing(OtherModels):
         return model.train(), tokenizer
 
     def setUp(self):
-        """seen.jsonl: rows with a picture, with two, and with none."""
+        """seen.jsonl: rows with an image, with two, and with none."""
         draw = numpy.random.default_rng(0)
         self.rows, self.pixels, self.texts_of_rows = [], [], []
         for i in range(12):
@@ -550,10 +550,10 @@ class Seeing(OtherModels):
                 parts = [{"type": "image"}, {"type": "text", "text": said}, {"type": "image"}]
                 self.rows.append({"messages": [{"role": "user", "content": parts}, {"role": "assistant", "content": answer}],
                                   "images": files})
-                self.texts_of_rows.append(("", f"user: {self.PICTURE}\n{said}\n{self.PICTURE}\nassistant: {answer}\n"))
+                self.texts_of_rows.append(("", f"user: {self.IMAGE}\n{said}\n{self.IMAGE}\nassistant: {answer}\n"))
             else:
                 self.rows.append({"prompt": "<image>" * len(files) + said, "completion": answer} | ({"image": files[0]} if files else {}))
-                self.texts_of_rows.append((self.PICTURE * len(files) + said, answer + "</s>"))
+                self.texts_of_rows.append((self.IMAGE * len(files) + said, answer + "</s>"))
             self.pixels.append(pixels)
         write_rows(self.folder / "seen.jsonl", self.rows)
 
@@ -566,7 +566,7 @@ class Seeing(OtherModels):
                 prompt = len(os.path.commonprefix([ids[-1], tokenizer(before)["input_ids"]])) if before else 0
                 labels.append([-100 if j < prompt or token == 300 else token for j, token in enumerate(ids[-1])])
             width = max(map(len, ids))
-            pixels = [picture for i in indices for picture in self.pixels[i]]
+            pixels = [image for i in indices for image in self.pixels[i]]
             return model(input_ids=torch.tensor([row + [0] * (width - len(row)) for row in ids]),
                          attention_mask=torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in ids]),
                          labels=torch.tensor([row + [-100] * (width - len(row)) for row in labels]),
@@ -601,12 +601,12 @@ class Seeing(OtherModels):
     def test_what_is_refused(self):
         self.make("llava")
         row = self.rows[0]
-        for change, message in (({"image": None}, "must have a placeholder <image> for each picture; got 1 for 0"),
-                                ({"image": "none.png"}, '"picture 1" names no file: none.png.')):
+        for change, message in (({"image": None}, "must have a placeholder <image> for each image; got 1 for 0"),
+                                ({"image": "none.png"}, '"image 1" names no file: none.png.')):
             write_rows(self.folder / "bad.jsonl", [row | change])
             self.assertIn(message, self.refused(data=["bad"], model="llava"))
         write_rows(self.folder / "bad.jsonl", [row])
-        self.assertIn("would cut a picture. Set a larger max_length, or another truncation_mode.",
+        self.assertIn("would cut an image. Set a larger max_length, or another truncation_mode.",
                       self.refused("--length", 8, data=["bad"], model="llava"))
         for change in ("packing=true", "padding_free=true", "assistant_only_loss=true", "train_on_inputs=false", "dataset_text_field=other",
                        "neftune_noise_alpha=5"):

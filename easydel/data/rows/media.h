@@ -1,4 +1,4 @@
-// Pictures and recordings in the columns of a row.
+// Images and recordings in the columns of a row.
 #pragma once
 
 #include <string>

@@ -25,13 +25,13 @@ void require_parts(const Json& messages, const Row& row) {
 
 }  // namespace
 
-std::vector<Json> pictures_of(const Row& row) {
+std::vector<Json> images_of(const Row& row) {
   const Json* many = row.values.find("images");
   if (!many || many->is_null()) {
     const Json* one = row.values.find("image");
     return one && !one->is_null() ? std::vector<Json>{*one} : std::vector<Json>{};
   }
-  require<FormatError>(many->is_array(), "[", row.place(), "] \"images\" must be a list of pictures; got ",
+  require<FormatError>(many->is_array(), "[", row.place(), "] \"images\" must be a list of images; got ",
                        many->type_name(), ".");
   return {many->as_array().begin(), many->as_array().end()};
 }
@@ -44,8 +44,8 @@ VisionRows::VisionRows(const AutoTokenizer& tokenizer, const VisionOptions& opti
   image_token_id_ = *id;
 }
 
-// A message's text has placeholders, or the pictures go before the first text of the user.
-Json VisionRows::placed(const Json& messages, std::size_t pictures) const {
+// A message's text has placeholders, or the images go before the first text of the user.
+Json VisionRows::placed(const Json& messages, std::size_t images) const {
   const auto has_places = [&](const Json& message) {
     const Json* content = message.find("content");
     if (!content) return false;
@@ -57,14 +57,14 @@ Json VisionRows::placed(const Json& messages, std::size_t pictures) const {
            });
   };
   const Json::Array& all = messages.as_array();
-  if (pictures == 0 || std::any_of(all.begin(), all.end(), has_places)) return messages;
+  if (images == 0 || std::any_of(all.begin(), all.end(), has_places)) return messages;
   Json out = Json::array();
   bool is_placed = false;
   for (const Json& message : all) {
     Json copy = message;
     if (!is_placed && message.at("role") == Json("user") && message.at("content").is_string()) {
       Json parts = Json::array();
-      for (std::size_t i = 0; i < pictures; ++i) parts.push_back(Json::object({{"type", "image"}}));
+      for (std::size_t i = 0; i < images; ++i) parts.push_back(Json::object({{"type", "image"}}));
       parts.push_back(Json::object({{"type", "text"}, {"text", message.at("content")}}));
       copy["content"] = std::move(parts);
       is_placed = true;
@@ -81,7 +81,7 @@ Ids VisionRows::encode_chat(const Json& messages, const Row& row, bool asks, con
   return codec_.encode(expand(codec_.render_chat(fitting, row, {.add_generation_prompt = asks})), false);
 }
 
-Example VisionRows::operator()(const Row& given, std::size_t pictures, const ExpandText& expand) const {
+Example VisionRows::operator()(const Row& given, std::size_t images, const ExpandText& expand) const {
   const Row row = to_chatml(given);
   Example out;
   std::size_t prompt = 0;
@@ -101,7 +101,7 @@ Example VisionRows::operator()(const Row& given, std::size_t pictures, const Exp
     require<FormatError>(is_conversation(answer), "[", row.place(), "] \"", asked ? "completion" : "messages",
                          "\" must be a list of objects with a role and a content; got ", answer.type_name(), ".");
     require_parts(asked ? joined(*asked, answer) : answer, row);
-    const Json all = placed(asked ? joined(*asked, answer) : answer, pictures);
+    const Json all = placed(asked ? joined(*asked, answer) : answer, images);
     out.input_ids = encode_chat(all, row, false, expand);
     if (asked) {
       const Json::Array& list = all.as_array();
@@ -124,7 +124,7 @@ void VisionRows::cut_row(const Row& row, Example& example) const {
   cut(example.labels, options_.limit);
   require<FormatError>(count() == before, "[", row.place(), "] the row has ", tokens, " tokens, and cutting it to ",
                        options_.limit.tokens.value_or(0),
-                       " would cut a picture. Set a larger max_length, or another truncation_mode.");
+                       " would cut an image. Set a larger max_length, or another truncation_mode.");
 }
 
 }  // namespace easydel::data

@@ -65,7 +65,7 @@ constexpr OtherKey kQuantization[] = {{"jax_native", "*", kKernels},
                                       {"use_qmm_best_config", "*", kKernels}};
 
 constexpr string_view kPython = "Python functions cannot run here.";
-constexpr string_view kNoImages = "Pictures are prepared by the model's processor; set trainer.image_field.";
+constexpr string_view kNoImages = "Images are prepared by the model's processor; set trainer.image_field.";
 constexpr OtherKey kInforms[] = {{"format_callback", "null", kPython},
                                  {"image_field", "null", kNoImages},
                                  {"image_size", "null", kNoImages},

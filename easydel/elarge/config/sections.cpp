@@ -174,7 +174,7 @@ void list_fields(ServeSection& s, FieldVisitor& v) {
   v("chat_template", s.chat_template, "File with a chat template to use instead of the model's.");
   v("trust_request_chat_template", s.trust_request_chat_template, "Let requests bring a chat template of their own.");
   v("allowed_local_media_path", s.allowed_local_media_path,
-    "Directory whose files requests may name as pictures, with file://; null: data URIs alone.");
+    "Directory whose files requests may name as images, with file://; null: data URIs alone.");
   v("tool_parser", s.tool_parser, "Format of tool calls; null: esurge.tool_parser, else by the chat template.");
   v("reasoning_parser", s.reasoning_parser,
     "Format of reasoning; null: esurge.reasoning_parser, else by the chat template.");

@@ -1,4 +1,4 @@
-// Positions in time, height and width (M-RoPE): those of the tokens of pictures, and the rotary table of all three.
+// Positions in time, height and width (M-RoPE): those of the tokens of images, and the rotary table of all three.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,7 +35,7 @@ struct TokenGrids {
   int64_t merge = 1;                          // patches on a side of what becomes a token
   double frame_step = 1;                      // of the positions in time, from one frame of a video to the next
 };
-// The positions [B, T, 3] that get_rope_index of transformers gives: text counts on in all three, a picture spans a
+// The positions [B, T, 3] that get_rope_index of transformers gives: text counts on in all three, an image spans a
 // grid. ShapeError, which begins with `where`, names the row whose tokens do not fit the grids.
 at::Tensor grid_positions(const TokenGrids& tokens, const std::string& where);
 

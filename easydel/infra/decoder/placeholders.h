@@ -1,4 +1,4 @@
-// Features of pictures in the place of tokens.
+// Features of images in the place of tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -48,7 +48,7 @@ class TextEmbeddings : public Module {
 ModelOutput run_encoder(const BaseModule& module, const PreparedInputs& prepared, at::Tensor embeddings,
                         const std::vector<const DecoderLayer*>& layers);
 
-// What a tower of pictures is given of a call: every patch sees every other.
+// What a tower of images is given of a call: every patch sees every other.
 PreparedInputs image_inputs(const PreparedInputs& prepared);
 
 // The rows [B] of hidden states [B, T, D], one token of each, as a sum over the ranks that share the sequence.

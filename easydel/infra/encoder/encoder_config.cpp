@@ -46,7 +46,7 @@ PartitionRules EncoderConfig::get_partition_rules(bool fully_sharded) const {
 }
 
 void VisionEncoderConfig::image_fields(FieldVisitor& v) {
-  v("image_size", image_size, "Height and width of the pictures.");
+  v("image_size", image_size, "Height and width of the images.");
   v("patch_size", patch_size, "Height and width of a patch.");
   v("num_channels", num_channels, "Colours of a pixel.");
 }

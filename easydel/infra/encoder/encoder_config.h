@@ -1,4 +1,4 @@
-// What the configs of encoders have in common, of texts and of pictures: their fields, their rules, and how their
+// What the configs of encoders have in common, of texts and of images: their fields, their rules, and how their
 // weights are split.
 #pragma once
 
@@ -26,7 +26,7 @@ struct EncoderConfig : BaseConfig {
   void encoder_fields(FieldVisitor& v);
 };
 
-// Pictures are square, and cut into square patches.
+// Images are square, and cut into square patches.
 struct VisionEncoderConfig : EncoderConfig {
   int64_t image_size = 224;
   int64_t patch_size = 16;

@@ -1,4 +1,4 @@
-// Classes of pictures: a tower and a linear map of what it says of each.
+// Classes of images: a tower and a linear map of what it says of each.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace easydel {
 
-// What models whose main input are pictures have in common.
+// What models whose main input are images have in common.
 class ImageModule : public BaseModule {
  public:
   TaskType model_task() const override { return TaskType::VisionModule; }
@@ -30,7 +30,7 @@ class ImageClassificationModule : public ImageModule {
  protected:
   ImageClassificationModule(const BaseConfig& config, std::string prefix)
       : ImageModule(config), prefix_(std::move(prefix)) {}
-  // Adds the classifier behind the tower, which reads `features` numbers for each picture.
+  // Adds the classifier behind the tower, which reads `features` numbers for each image.
   void add_head(BaseModule& tower, int64_t features, double init_stddev);
   // [B, features] of the tower's hidden states [B, T, D].
   virtual at::Tensor pooled(const at::Tensor& hidden) const = 0;

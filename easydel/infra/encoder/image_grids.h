@@ -1,4 +1,4 @@
-// Pictures of different sizes in one tensor: how many patches each has.
+// Images of different sizes in one tensor: how many patches each has.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +10,13 @@ namespace easydel {
 
 struct ModelInputs;
 
-struct PictureGrid {
+struct ImageGrid {
   int64_t rows = 0, columns = 0;
   int64_t patches() const { return rows * columns; }
 };
 
-// Whole patches of each picture, by image_sizes [pictures, 2]; of all of pixel_values where there are none. ShapeError
+// Whole patches of each image, by image_sizes [images, 2]; of all of pixel_values where there are none. ShapeError
 // where a size does not fit into them, or has no patch.
-std::vector<PictureGrid> patch_grids(const ModelInputs& inputs, int64_t patch);
+std::vector<ImageGrid> patch_grids(const ModelInputs& inputs, int64_t patch);
 
 }  // namespace easydel

@@ -43,7 +43,7 @@ std::vector<PatchGrid> read_grids(const at::Tensor& grid_thw, int64_t merge, int
                                   const std::string& where) {
   require<ShapeError>(grid_thw.defined() && grid_thw.dim() == 2 && grid_thw.size(1) == 3 &&
                           at::isIntegralType(grid_thw.scalar_type(), false),
-                      where, "grids must be integers [pictures, 3]: patches in time, height and width; got ",
+                      where, "grids must be integers [images, 3]: patches in time, height and width; got ",
                       grid_thw.defined() ? grid_thw.sizes() : at::IntArrayRef(), ".");
   const at::Tensor values = grid_thw.to(at::kCPU, at::kLong).contiguous();
   std::vector<PatchGrid> grids;

@@ -1,4 +1,4 @@
-// Patches of pictures of any sizes in one row, and which of them see each other.
+// Patches of images of any sizes in one row, and which of them see each other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace easydel {
 
-// A picture's or video's patches in time, height and width, as image_grid_thw has them. Patches that become one token,
+// An image's or video's patches in time, height and width, as image_grid_thw has them. Patches that become one token,
 // merge x merge of them, stand together.
 struct PatchGrid {
   int64_t frames = 0, height = 0, width = 0;
@@ -19,7 +19,7 @@ struct PatchGrid {
 // multiples of `merge`, or they do not have `patches` in all.
 std::vector<PatchGrid> read_grids(const at::Tensor& grid_thw, int64_t merge, int64_t patches, const std::string& where);
 
-// Row and column [patches, 2] of each patch in its picture.
+// Row and column [patches, 2] of each patch in its image.
 at::Tensor patch_places(const std::vector<PatchGrid>& grids, int64_t merge);
 
 // Segments whose patches see each other alone, ordered by their lengths: those of one length are a batch.
@@ -35,7 +35,7 @@ PatchGroups frame_groups(const std::vector<PatchGrid>& grids);  // all of a fram
 PatchGroups window_groups(const std::vector<PatchGrid>& grids, int64_t merge, int64_t window);
 
 // Four rows of a square table of `side` x `side` positions for each patch, and their weights: the table stretched over
-// each picture, its corners on the picture's. [patches, 4] each.
+// each image, its corners on the image's. [patches, 4] each.
 struct PatchInterpolation {
   at::Tensor rows, weights;
 };

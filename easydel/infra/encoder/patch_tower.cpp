@@ -153,7 +153,7 @@ PatchTower::Features PatchTower::features(const at::Tensor& pixels, const at::Te
                       "]: in_channels x temporal_patch_size x patch_size x patch_size; got ", pixels.sizes(), " of ",
                       c10::toString(pixels.scalar_type()), ".");
   require<NotSupportedError>(!parallel() || parallel()->mesh().size(parallel()->sequence()) == 1, where,
-                             "the patches of a picture are not split over the axes of the sequence. Use dp, fsdp or "
+                             "the patches of an image are not split over the axes of the sequence. Use dp, fsdp or "
                              "tp.");
   const std::vector<PatchGrid> grids = read_grids(grid_thw, spec_.merge, pixels.size(0), where);
   const at::Device device = pixels.device();

@@ -1,4 +1,4 @@
-// A tower for pictures of any sizes: flattened patches, rotary embeddings by row and column, attention within a frame
+// A tower for images of any sizes: flattened patches, rotary embeddings by row and column, attention within a frame
 // or a window, and a merger that makes one token of several patches.
 #pragma once
 
@@ -25,7 +25,7 @@ struct PatchTowerSpec {
   double init_stddev = 0.02;
   int64_t window = 0;                // tokens on a side of a window; 0: none
   std::set<int64_t> full_layers;     // those that see a whole frame where there are windows
-  int64_t positions = 0;             // in a learned square table, stretched over each picture; 0: none
+  int64_t positions = 0;             // in a learned square table, stretched over each image; 0: none
   std::vector<int64_t> deep_layers;  // whose outputs are merged too
   // Of the mergers.
   std::string norm_name = "ln_q", first_name = "mlp.0", second_name = "mlp.2";
@@ -48,7 +48,7 @@ class PatchTower : public BaseModule {
  public:
   std::string main_input_name() const override { return "pixel_values"; }
   std::vector<std::string> extra_inputs() const override { return {"pixel_values", "image_grid_thw"}; }
-  // pixel_values [patches, features] and image_grid_thw [pictures, 3]. last_hidden_state [patches, width];
+  // pixel_values [patches, features] and image_grid_thw [images, 3]. last_hidden_state [patches, width];
   // pooler_output [tokens, out_width].
   ModelOutput forward(const PreparedInputs& inputs) const override;
 

@@ -31,7 +31,7 @@ void TwoTowerModule::prepare_whole(PreparedInputs& inputs) const {
                        "] input_ids and pixel_values are both needed.");
   const int64_t texts = inputs.input_ids.size(0), images = inputs.pixel_values.size(0);
   require<ShapeError>(!inputs.return_loss.value_or(false) || texts == images, "[", type_name(),
-                      "] a loss needs a picture for each text; got ", images, " and ", texts, ".");
+                      "] a loss needs an image for each text; got ", images, " and ", texts, ".");
   require<NotSupportedError>(!inputs.labels.defined(), "[", type_name(),
                              "] takes no labels; return_loss asks for its loss.");
   prepare_texts(inputs);
@@ -55,7 +55,7 @@ at::Tensor TwoTowerModule::text_features(const ModelInputs& given) const {
 
 at::Tensor TwoTowerModule::image_features(const ModelInputs& given) const {
   require<NotSupportedError>(!parallel(), "[", type_name(), "] features of one side are computed on one device.");
-  require<ConfigError>(given.pixel_values.defined(), "[", type_name(), "] pictures need pixel_values.");
+  require<ConfigError>(given.pixel_values.defined(), "[", type_name(), "] images need pixel_values.");
   return images_of(PreparedInputs(given));
 }
 

@@ -1,4 +1,4 @@
-// Texts and pictures in one space: how alike they are, and the losses that make them so.
+// Texts and images in one space: how alike they are, and the losses that make them so.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace easydel {
 
 enum class ContrastiveLoss {
-  Softmax,  // CLIP: each text picks its picture among all of the batch, and each picture its text
+  Softmax,  // CLIP: each text picks its image among all of the batch, and each image its text
   Sigmoid,  // SigLIP: each pair is alike or not
 };
 

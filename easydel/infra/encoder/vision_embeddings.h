@@ -1,4 +1,4 @@
-// From pictures to the first hidden states of a tower: patches, a class token, positions.
+// From images to the first hidden states of a tower: patches, a class token, positions.
 #pragma once
 
 #include <optional>
@@ -29,14 +29,14 @@ struct VisionEmbeddingsSpec {
   std::string position_name = "position_embedding.weight";
   bool leading_ones = false;  // the class token is [1, 1, D] and positions are [1, N, D]
   bool mask_token = false;    // a weight of pretraining, [1, D]
-  bool any_size = false;      // positions are always interpolated where pictures have another size
+  bool any_size = false;      // positions are always interpolated where images have another size
 };
 
 class VisionEmbeddings : public Module {
  public:
   VisionEmbeddings(const VisionEncoderConfig& config, VisionEmbeddingsSpec spec);
 
-  // [B, C, height, width] to [B, tokens, D]. ShapeError where pictures are not as large as the config says, unless
+  // [B, C, height, width] to [B, tokens, D]. ShapeError where images are not as large as the config says, unless
   // positions are to be interpolated.
   at::Tensor operator()(const ModelInputs& inputs) const;
 

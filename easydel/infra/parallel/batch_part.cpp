@@ -63,11 +63,11 @@ class Taker {
   int64_t rows_, tokens_;
 };
 
-// Pictures are rows, and their patches stay together.
+// Images are rows, and their patches stay together.
 BatchPart image_part(int64_t images, const Parallel& parallel) {
   const DeviceMesh& mesh = parallel.mesh();
   require<NotSupportedError>(mesh.size(parallel.sequence()) == 1,
-                             "[forward] the patches of a picture are not split over the axes of the sequence; got ",
+                             "[forward] the patches of an image are not split over the axes of the sequence; got ",
                              mesh.size(parallel.sequence()), " parts. Use dp, fsdp or tp.");
   const int64_t parts = mesh.size(parallel.batch());
   BatchPart part;
@@ -131,7 +131,7 @@ PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_to
   in.position_ids = take.tokens(in.position_ids, 0);
   in.token_type_ids = take.tokens(in.token_type_ids, 0);
   in.mm_token_type_ids = take.tokens(in.mm_token_type_ids, 0);
-  if (in.pixel_values.defined() && !by_token) {  // two towers; else pictures go where their placeholders are
+  if (in.pixel_values.defined() && !by_token) {  // two towers; else images go where their placeholders are
     const BatchPart images = image_part(in.pixel_values.size(0), parallel);
     const int64_t own = images.batch / mesh.size(parallel.batch());
     in.pixel_values = Taker(images, own, 0).rows(in.pixel_values, 0);

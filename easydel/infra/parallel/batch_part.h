@@ -12,7 +12,7 @@ class BaseModule;
 // and tokens that nobody sees and that count in no loss. The mask stays that of the whole sequence. Targets are one for
 // each token, or one or several for each row.
 PreparedInputs take_part(PreparedInputs prepared, const Parallel& parallel, bool targets_by_token);
-// The same for a model of pictures: rows are pictures. NotSupportedError where ranks would share their patches.
+// The same for a model of images: rows are images. NotSupportedError where ranks would share their patches.
 PreparedInputs take_images(PreparedInputs prepared, const Parallel& parallel);
 
 // [rows, tokens, ...] of every rank to that of the batch as it was given. Gradients flow back to the parts.

@@ -53,7 +53,7 @@ void CLIPVisionConfig::fields(FieldVisitor& v) {
   image_fields(v);
   v("initializer_range", initializer_range, "Standard deviation of new weights.");
   v("initializer_factor", initializer_factor, "Kept for transformers.");
-  v("projection_dim", projection_dim, "Size of a picture's vector.");
+  v("projection_dim", projection_dim, "Size of an image's vector.");
 }
 
 void CLIPVisionConfig::validate() const {
@@ -65,8 +65,8 @@ CLIPConfig::CLIPConfig() : text_config(CLIPTextConfig()), vision_config(CLIPVisi
 
 void CLIPConfig::fields(FieldVisitor& v) {
   v("text_config", text_config, "The tower for texts.");
-  v("vision_config", vision_config, "The tower for pictures.");
-  v("projection_dim", projection_dim, "Size of the vectors of texts and pictures.");
+  v("vision_config", vision_config, "The tower for images.");
+  v("projection_dim", projection_dim, "Size of the vectors of texts and images.");
   v("logit_scale_init_value", logit_scale_init_value, "What a new logit_scale begins with.");
   v("initializer_factor", initializer_factor, "Kept for transformers.");
 }

@@ -1,4 +1,4 @@
-// CLIP: a tower for texts, a tower for pictures, and both.
+// CLIP: a tower for texts, a tower for images, and both.
 #pragma once
 
 #include "easydel/infra/config/sub_config.h"

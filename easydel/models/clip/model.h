@@ -1,4 +1,4 @@
-// CLIP: texts and pictures in one space.
+// CLIP: texts and images in one space.
 #pragma once
 
 #include "easydel/infra/auto_model.h"

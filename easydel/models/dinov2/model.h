@@ -1,4 +1,4 @@
-// DINOv2: features of pictures.
+// DINOv2: features of images.
 #pragma once
 
 #include "easydel/infra/auto_model.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "easydel/infra/config/config_check.h"
-#include "easydel/infra/decoder/picture_config.h"
+#include "easydel/infra/decoder/image_text_config.h"
 #include "easydel/infra/parallel/weight_specs.h"
 #include "easydel/models/siglip/config.h"
 
@@ -80,11 +80,11 @@ Gemma3Config::Gemma3Config() : text_config(Gemma3TextConfig()), vision_config(Si
 
 void Gemma3Config::fields(FieldVisitor& v) {
   v("text_config", text_config, "The decoder.");
-  v("vision_config", vision_config, "The tower for pictures.");
-  v("mm_tokens_per_image", mm_tokens_per_image, "Tokens that a picture takes.");
-  v("boi_token_index", boi_token_index, "Kept for transformers: the token before a picture.", {"boi_token_id"});
-  v("eoi_token_index", eoi_token_index, "Kept for transformers: the token after a picture.", {"eoi_token_id"});
-  v("image_token_index", image_token_index, "Token in whose place a picture's features stand.", {"image_token_id"});
+  v("vision_config", vision_config, "The tower for images.");
+  v("mm_tokens_per_image", mm_tokens_per_image, "Tokens that an image takes.");
+  v("boi_token_index", boi_token_index, "Kept for transformers: the token before an image.", {"boi_token_id"});
+  v("eoi_token_index", eoi_token_index, "Kept for transformers: the token after an image.", {"eoi_token_id"});
+  v("image_token_index", image_token_index, "Token in whose place an image's features stand.", {"image_token_id"});
   v("initializer_range", initializer_range, "Spread of new weights.");
   v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
 }
@@ -111,8 +111,8 @@ void Gemma3Config::validate() const {
 
 PartitionRules Gemma3Config::get_partition_rules(bool fully_sharded) const {
   const WeightSpecs specs(sharding, fully_sharded);
-  return picture_rules(*this, {{"vision_tower.", &vision_config}, {"language_model.", &text_config}},
-                       {{"mm_input_projection_weight$", specs.shard_second()}}, fully_sharded);
+  return image_rules(*this, {{"vision_tower.", &vision_config}, {"language_model.", &text_config}},
+                     {{"mm_input_projection_weight$", specs.shard_second()}}, fully_sharded);
 }
 
 }  // namespace easydel

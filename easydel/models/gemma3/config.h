@@ -1,4 +1,4 @@
-// Gemma 3: layers with windows have rotary tables of their own; the larger models see pictures.
+// Gemma 3: layers with windows have rotary tables of their own; the larger models see images.
 #pragma once
 
 #include "easydel/infra/config/sub_config.h"
@@ -36,7 +36,7 @@ struct Gemma3Config : Config<Gemma3Config> {
   int64_t mm_tokens_per_image = 256;
   int64_t boi_token_index = 255999, eoi_token_index = 256000, image_token_index = 262144;
 
-  int64_t patches_per_side() const;  // of a picture
+  int64_t patches_per_side() const;  // of an image
   int64_t pooled_patches() const;    // of a side, to one feature
 
   void fields(FieldVisitor& v) override;

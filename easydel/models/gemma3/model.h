@@ -9,7 +9,7 @@ namespace easydel {
 class Gemma3DecoderLayer : public DecoderBlock {
  public:
   Gemma3DecoderLayer(const Gemma3TextConfig& config, int64_t layer_idx);
-  // With a matrix for a mask, as pictures need it, the window hides what lies behind it, and nothing ahead.
+  // With a matrix for a mask, as images need it, the window hides what lies behind it, and nothing ahead.
   LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
 
  private:

@@ -13,7 +13,7 @@
 namespace easydel {
 namespace {
 
-// For each token the last one that it sees, by their places [B, T] in the call: its own, or the last of its picture.
+// For each token the last one that it sees, by their places [B, T] in the call: its own, or the last of its image.
 // `borders` are where a sequence of a ragged batch ends.
 at::Tensor last_seen(const at::Tensor& is_image, const std::vector<int64_t>& borders) {
   const int64_t tokens = is_image.size(1);
@@ -41,22 +41,22 @@ Gemma3MultiModalProjector::Gemma3MultiModalProjector(const Gemma3Config& c)
 at::Tensor Gemma3MultiModalProjector::operator()(const at::Tensor& patches) const {
   // Here and not in the config, whose defaults, which are transformers', do not fit.
   require<ConfigError>(pooled_ >= 1, "[Gemma3Model] mm_tokens_per_image must be at most ", side_ * side_,
-                       ", the patches of a picture; got more.");
+                       ", the patches of an image; got more.");
   const at::Tensor grid = patches.transpose(1, 2).unflatten(2, {side_, side_}).contiguous();
   const at::Tensor tokens = at::avg_pool2d(grid, {pooled_, pooled_}).flatten(2).transpose(1, 2);
   return at::matmul(norm_(tokens), collectives::gather_weight(weight_->value(), dtype(), weight_->sharding()));
 }
 
 Gemma3Model::Gemma3Model(const Gemma3Config& c)
-    : PictureModel(c, {.image_token = c.image_token_index,
-                       .embedding_scale = std::sqrt(static_cast<double>(c.text_config->hidden_size))}) {
+    : ImageTextModel(c, {.image_token = c.image_token_index,
+                         .embedding_scale = std::sqrt(static_cast<double>(c.text_config->hidden_size))}) {
   add_tower("vision_tower", c.vision_config);
   projector_ = &add<Gemma3MultiModalProjector>("multi_modal_projector", c);
   add_decoder("language_model", c.text_config);
 }
 
 void Gemma3Model::prepare_whole(PreparedInputs& inputs) const {
-  PictureModel::prepare_whole(inputs);
+  ImageTextModel::prepare_whole(inputs);
   MaskInfo& mask = *inputs.mask_info;
   if (!inputs.token_type_ids.defined() || !mask.causal || inputs.token_type_ids.size(1) < 2) return;
   const at::Tensor is_image = inputs.token_type_ids.eq(1);

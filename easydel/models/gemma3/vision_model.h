@@ -1,7 +1,7 @@
-// Gemma 3 with pictures: a SigLIP tower, whose patches are pooled, and tokens of a picture that see one another.
+// Gemma 3 with images: a SigLIP tower, whose patches are pooled, and tokens of an image that see one another.
 #pragma once
 
-#include "easydel/infra/decoder/picture_model.h"
+#include "easydel/infra/decoder/image_text_model.h"
 #include "easydel/models/gemma3/config.h"
 
 namespace easydel {
@@ -17,13 +17,13 @@ class Gemma3MultiModalProjector : public Module {
   const Norm& norm_;
 };
 
-class Gemma3Model : public PictureModel, public Pretrained<Gemma3Model> {
+class Gemma3Model : public ImageTextModel, public Pretrained<Gemma3Model> {
  public:
   using ConfigType = Gemma3Config;
   explicit Gemma3Model(const Gemma3Config& config);
-  // Where token_type_ids are 1, the tokens of a picture see each other, as in transformers.
+  // Where token_type_ids are 1, the tokens of an image see each other, as in transformers.
   void prepare_whole(PreparedInputs& inputs) const override;
-  bool sees_whole_pictures() const override { return true; }
+  bool needs_whole_images() const override { return true; }
 
  protected:
   at::Tensor image_features(const PreparedInputs& given) const override;
@@ -33,10 +33,10 @@ class Gemma3Model : public PictureModel, public Pretrained<Gemma3Model> {
 };
 
 // Without the soft cap of logits that the text model has, as in transformers.
-class Gemma3ForConditionalGeneration : public PictureLM<Gemma3Model>,
+class Gemma3ForConditionalGeneration : public ImageTextLM<Gemma3Model>,
                                        public Pretrained<Gemma3ForConditionalGeneration> {
  public:
-  using PictureLM::PictureLM;
+  using ImageTextLM::ImageTextLM;
 };
 
 }  // namespace easydel

@@ -1,7 +1,7 @@
 #include "easydel/models/llava/config.h"
 
 #include "easydel/infra/config/config_check.h"
-#include "easydel/infra/decoder/picture_config.h"
+#include "easydel/infra/decoder/image_text_config.h"
 #include "easydel/infra/parallel/weight_specs.h"
 #include "easydel/models/clip/config.h"
 #include "easydel/models/llama/config.h"
@@ -26,9 +26,9 @@ CLIPVisionConfig default_tower() {
 LlavaConfig::LlavaConfig() : vision_config(default_tower()), text_config(LlamaConfig()) { post_init(); }
 
 void LlavaConfig::fields(FieldVisitor& v) {
-  v("vision_config", vision_config, "The tower for pictures.");
+  v("vision_config", vision_config, "The tower for images.");
   v("text_config", text_config, "The decoder.");
-  v("image_token_index", image_token_index, "Token in whose place a picture's features stand.", {"image_token_id"});
+  v("image_token_index", image_token_index, "Token in whose place an image's features stand.", {"image_token_id"});
   v("image_seq_length", image_seq_length, "Kept for transformers.");
   v("projector_hidden_act", projector_hidden_act, "Activation of the projector.");
   v("vision_feature_select_strategy", vision_feature_select_strategy,
@@ -72,15 +72,15 @@ void LlavaConfig::validate() const {
     require<ConfigError>(layer >= -states && layer < states, "[", class_name(), "] vision_feature_layer must be from ",
                          -states, " to ", states - 1, "; got ", layer, ".");
   }
-  // Its embeddings are scaled in a way that a prompt with pictures would miss.
+  // Its embeddings are scaled in a way that a prompt with images would miss.
   require<NotSupportedError>(text_config->model_type() != "gemma3_text", "[", class_name(),
                              "] text_config may be any decoder but gemma3_text; got that one.");
 }
 
 PartitionRules LlavaConfig::get_partition_rules(bool fully_sharded) const {
   const WeightSpecs specs(sharding, fully_sharded);
-  return picture_rules(*this, {{"vision_tower.", &vision_config}, {"language_model.", &text_config}},
-                       {{"multi_modal_projector\\.linear_\\d\\.weight$", specs.shard_second()}}, fully_sharded);
+  return image_rules(*this, {{"vision_tower.", &vision_config}, {"language_model.", &text_config}},
+                     {{"multi_modal_projector\\.linear_\\d\\.weight$", specs.shard_second()}}, fully_sharded);
 }
 
 }  // namespace easydel

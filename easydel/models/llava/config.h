@@ -1,4 +1,4 @@
-// LLaVA: a tower for pictures, a projector, and any decoder.
+// LLaVA: a tower for images, a projector, and any decoder.
 #pragma once
 
 #include "easydel/infra/config/sub_config.h"

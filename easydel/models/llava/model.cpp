@@ -16,7 +16,7 @@ at::Tensor LlavaMultiModalProjector::operator()(const at::Tensor& features) cons
 }
 
 LlavaModel::LlavaModel(const LlavaConfig& c)
-    : PictureModel(c, {.image_token = c.image_token_index}),
+    : ImageTextModel(c, {.image_token = c.image_token_index}),
       layers_(c.feature_layers()),
       drops_first_(c.vision_feature_select_strategy == "default") {
   add_tower("vision_tower", c.vision_config);

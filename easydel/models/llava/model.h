@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "easydel/infra/decoder/picture_model.h"
+#include "easydel/infra/decoder/image_text_model.h"
 #include "easydel/models/llava/config.h"
 #include "easydel/operations/activation.h"
 
@@ -19,7 +19,7 @@ class LlavaMultiModalProjector : public Module {
   const operations::Activation& act_;
 };
 
-class LlavaModel : public PictureModel, public Pretrained<LlavaModel> {
+class LlavaModel : public ImageTextModel, public Pretrained<LlavaModel> {
  public:
   using ConfigType = LlavaConfig;
   explicit LlavaModel(const LlavaConfig& config);
@@ -33,9 +33,9 @@ class LlavaModel : public PictureModel, public Pretrained<LlavaModel> {
   const LlavaMultiModalProjector* projector_;
 };
 
-class LlavaForConditionalGeneration : public PictureLM<LlavaModel>, public Pretrained<LlavaForConditionalGeneration> {
+class LlavaForConditionalGeneration : public ImageTextLM<LlavaModel>, public Pretrained<LlavaForConditionalGeneration> {
  public:
-  using PictureLM::PictureLM;
+  using ImageTextLM::ImageTextLM;
 };
 
 }  // namespace easydel

@@ -2,7 +2,7 @@
 
 #include "easydel/infra/config/config_check.h"
 #include "easydel/infra/config/decoder_config.h"
-#include "easydel/infra/decoder/picture_config.h"
+#include "easydel/infra/decoder/image_text_config.h"
 #include "easydel/infra/parallel/weight_specs.h"
 #include "easydel/models/mistral/config.h"
 #include "easydel/models/pixtral/config.h"
@@ -41,9 +41,9 @@ Mistral3Config::Mistral3Config() : vision_config(pixtral_tower()), text_config(m
 }
 
 void Mistral3Config::fields(FieldVisitor& v) {
-  v("vision_config", vision_config, "The tower for pictures.");
+  v("vision_config", vision_config, "The tower for images.");
   v("text_config", text_config, "The decoder.");
-  v("image_token_index", image_token_index, "Token in whose place a picture's features stand.", {"image_token_id"});
+  v("image_token_index", image_token_index, "Token in whose place an image's features stand.", {"image_token_id"});
   v("projector_hidden_act", projector_hidden_act, "Activation of the projector.");
   v("vision_feature_layer", vision_feature_layer, "Hidden state of the tower that is projected.");
   v("multimodal_projector_bias", multimodal_projector_bias, "Biases in the projector.");
@@ -78,16 +78,16 @@ void Mistral3Config::validate() const {
   require<ConfigError>(feature_layer() >= -states && feature_layer() < states, "[", class_name(),
                        "] vision_feature_layer must be from ", -states, " to ", states - 1, "; got ", feature_layer(),
                        ".");
-  // Its embeddings are scaled in a way that a prompt with pictures would miss.
+  // Its embeddings are scaled in a way that a prompt with images would miss.
   require<NotSupportedError>(text_config->model_type() != "gemma3_text", "[", class_name(),
                              "] text_config may be any decoder but gemma3_text; got that one.");
 }
 
 PartitionRules Mistral3Config::get_partition_rules(bool fully_sharded) const {
   const WeightSpecs specs(sharding, fully_sharded);
-  return picture_rules(*this, {{"vision_tower.", &vision_config}, {"language_model.", &text_config}},
-                       {{"multi_modal_projector\\..*(linear_\\d|merging_layer)\\.weight$", specs.shard_second()}},
-                       fully_sharded);
+  return image_rules(*this, {{"vision_tower.", &vision_config}, {"language_model.", &text_config}},
+                     {{"multi_modal_projector\\..*(linear_\\d|merging_layer)\\.weight$", specs.shard_second()}},
+                     fully_sharded);
 }
 
 }  // namespace easydel

@@ -11,10 +11,10 @@ Mistral3PatchMerger::Mistral3PatchMerger(const Mistral3Config& c)
       merging_layer_(add<Linear>("merging_layer", c.vision_config->hidden_size * side_ * side_,
                                  c.vision_config->hidden_size, LinearOptions{.bias = false})) {}
 
-at::Tensor Mistral3PatchMerger::operator()(const at::Tensor& patches, const std::vector<PictureGrid>& grids) const {
+at::Tensor Mistral3PatchMerger::operator()(const at::Tensor& patches, const std::vector<ImageGrid>& grids) const {
   std::vector<at::Tensor> squares;
   int64_t first = 0;
-  for (const PictureGrid& grid : grids) {
+  for (const ImageGrid& grid : grids) {
     const int64_t rows = grid.rows / side_, columns = grid.columns / side_;
     const at::Tensor own = patches.narrow(0, first, grid.patches())
                                .view({grid.rows, grid.columns, -1})
@@ -39,12 +39,12 @@ Mistral3MultiModalProjector::Mistral3MultiModalProjector(const Mistral3Config& c
       act_(operations::find_activation(c.projector_hidden_act)) {}
 
 at::Tensor Mistral3MultiModalProjector::operator()(const at::Tensor& patches,
-                                                   const std::vector<PictureGrid>& grids) const {
+                                                   const std::vector<ImageGrid>& grids) const {
   return linear_2_(act_(linear_1_(patch_merger_(norm_(patches), grids))));
 }
 
 Mistral3Model::Mistral3Model(const Mistral3Config& c)
-    : PictureModel(c, {.image_token = c.image_token_index}),
+    : ImageTextModel(c, {.image_token = c.image_token_index}),
       layer_(c.feature_layer()),
       patch_(c.vision_config.as<PixtralVisionConfig>().patch_size) {
   add_tower("vision_tower", c.vision_config);

@@ -1,7 +1,7 @@
-// Mistral 3: patches of a picture are merged, projected, and stand in the place of placeholder tokens.
+// Mistral 3: patches of an image are merged, projected, and stand in the place of placeholder tokens.
 #pragma once
 
-#include "easydel/infra/decoder/picture_model.h"
+#include "easydel/infra/decoder/image_text_model.h"
 #include "easydel/infra/encoder/image_grids.h"
 #include "easydel/models/mistral3/config.h"
 #include "easydel/operations/activation.h"
@@ -11,8 +11,8 @@ namespace easydel {
 class Mistral3PatchMerger : public Module {
  public:
   explicit Mistral3PatchMerger(const Mistral3Config& config);
-  // [patches, D] of the pictures, one after the other, to [tokens, D]: what does not fill a square is left out.
-  at::Tensor operator()(const at::Tensor& patches, const std::vector<PictureGrid>& grids) const;
+  // [patches, D] of the images, one after the other, to [tokens, D]: what does not fill a square is left out.
+  at::Tensor operator()(const at::Tensor& patches, const std::vector<ImageGrid>& grids) const;
 
  private:
   int64_t side_;
@@ -22,7 +22,7 @@ class Mistral3PatchMerger : public Module {
 class Mistral3MultiModalProjector : public Module {
  public:
   explicit Mistral3MultiModalProjector(const Mistral3Config& config);
-  at::Tensor operator()(const at::Tensor& patches, const std::vector<PictureGrid>& grids) const;
+  at::Tensor operator()(const at::Tensor& patches, const std::vector<ImageGrid>& grids) const;
 
  private:
   const Norm& norm_;
@@ -31,7 +31,7 @@ class Mistral3MultiModalProjector : public Module {
   const operations::Activation& act_;
 };
 
-class Mistral3Model : public PictureModel, public Pretrained<Mistral3Model> {
+class Mistral3Model : public ImageTextModel, public Pretrained<Mistral3Model> {
  public:
   using ConfigType = Mistral3Config;
   explicit Mistral3Model(const Mistral3Config& config);
@@ -45,10 +45,10 @@ class Mistral3Model : public PictureModel, public Pretrained<Mistral3Model> {
   const Mistral3MultiModalProjector* projector_;
 };
 
-class Mistral3ForConditionalGeneration : public PictureLM<Mistral3Model>,
+class Mistral3ForConditionalGeneration : public ImageTextLM<Mistral3Model>,
                                          public Pretrained<Mistral3ForConditionalGeneration> {
  public:
-  using PictureLM::PictureLM;
+  using ImageTextLM::ImageTextLM;
 };
 
 }  // namespace easydel

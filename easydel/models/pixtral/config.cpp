@@ -30,7 +30,7 @@ void PixtralVisionConfig::fields(FieldVisitor& v) {
   v("hidden_act", hidden_act, "Activation of the MLP.");
   v("attention_dropout", attention_dropout, "Share of attention weights that training drops.");
   v("initializer_range", initializer_range, "Standard deviation of new weights.");
-  v("image_size", image_size, "Kept for transformers: the longest side of a picture.");
+  v("image_size", image_size, "Kept for transformers: the longest side of an image.");
   v("patch_size", patch_size, "Height and width of a patch.");
   v("num_channels", num_channels, "Colours of a pixel.");
   v("rope_parameters", rope_parameters, "Rotary position embeddings.");

@@ -1,4 +1,4 @@
-// Pixtral's tower: pictures of any size, with rotary positions in two directions.
+// Pixtral's tower: images of any size, with rotary positions in two directions.
 #pragma once
 
 #include "easydel/infra/encoder/encoder_config.h"

@@ -1,4 +1,4 @@
-// Letters: P patches of all pictures, D hidden.
+// Letters: P patches of all images, D hidden.
 #include "easydel/models/pixtral/model.h"
 
 #include <ATen/ATen.h>
@@ -52,17 +52,17 @@ PixtralVisionModel::PixtralVisionModel(const PixtralVisionConfig& c)
 
 void PixtralVisionModel::prepare_whole(PreparedInputs&) const {
   require<NotSupportedError>(!parallel() || parallel()->is_single(),
-                             "[PixtralVisionModel] pictures of different sizes are one row, which a mesh does not "
+                             "[PixtralVisionModel] images of different sizes are one row, which a mesh does not "
                              "split. Use one device, or the tower inside of mistral3.");
 }
 
-operations::RopeTable PixtralVisionModel::rope_table(const std::vector<PictureGrid>& grids, at::Device device) const {
+operations::RopeTable PixtralVisionModel::rope_table(const std::vector<ImageGrid>& grids, at::Device device) const {
   const auto& c = static_cast<const PixtralVisionConfig&>(config());
   const auto numbers = at::TensorOptions(at::kFloat);
   const at::Tensor exponents = at::arange(0, c.head_size(), 2, numbers) / static_cast<double>(c.head_size());
   const at::Tensor inv_freq = at::pow(c.rope_parameters.rope_theta, exponents).reciprocal();
   std::vector<at::Tensor> angles;
-  for (const PictureGrid& grid : grids) {
+  for (const ImageGrid& grid : grids) {
     const at::Tensor rows = at::arange(grid.rows, numbers).repeat_interleave(grid.columns).unsqueeze(1);
     const at::Tensor columns = at::arange(grid.columns, numbers).repeat({grid.rows}).unsqueeze(1);
     angles.push_back(at::cat({rows * inv_freq.slice(0, 0, {}, 2), columns * inv_freq.slice(0, 1, {}, 2)}, 1));
@@ -76,7 +76,7 @@ ModelOutput PixtralVisionModel::forward(const PreparedInputs& given) const {
   const auto& c = static_cast<const PixtralVisionConfig&>(config());
   require<ShapeError>(pixels.size(1) == c.num_channels, "[forward] pixel_values must have ", c.num_channels,
                       " channels, as num_channels says; got ", pixels.size(1), ".");
-  const std::vector<PictureGrid> grids = patch_grids(given, patch_);
+  const std::vector<ImageGrid> grids = patch_grids(given, patch_);
   std::vector<at::Tensor> rows, numbers;
   for (std::size_t i = 0; i < grids.size(); ++i) {
     const at::Tensor own = pixels.narrow(0, static_cast<int64_t>(i), 1)

@@ -1,4 +1,4 @@
-// Pixtral's tower: the patches of all pictures lie in one row, and each sees those of its own picture.
+// Pixtral's tower: the patches of all images lie in one row, and each sees those of its own image.
 #pragma once
 
 #include "easydel/infra/auto_model.h"
@@ -31,11 +31,11 @@ class PixtralVisionModel : public ImageModule, public Pretrained<PixtralVisionMo
   explicit PixtralVisionModel(const PixtralVisionConfig& config);
   std::vector<std::string> extra_inputs() const override { return {"pixel_values", "image_sizes"}; }
   void prepare_whole(PreparedInputs& inputs) const override;
-  // Hidden states are [1, patches of all pictures, D].
+  // Hidden states are [1, patches of all images, D].
   ModelOutput forward(const PreparedInputs& inputs) const override;
 
  private:
-  operations::RopeTable rope_table(const std::vector<PictureGrid>& grids, at::Device device) const;
+  operations::RopeTable rope_table(const std::vector<ImageGrid>& grids, at::Device device) const;
 
   int64_t patch_;
   const PatchProjection& patch_conv_;

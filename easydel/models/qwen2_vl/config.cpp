@@ -164,9 +164,9 @@ void Qwen2TextWithGrids::post_init() {
 QwenVLConfig::QwenVLConfig() : vision_config(Qwen2VLVisionConfig()), text_config(Qwen2VLTextConfig()) {}
 
 void QwenVLConfig::fields(FieldVisitor& v) {
-  v("vision_config", vision_config, "The tower for pictures.");
+  v("vision_config", vision_config, "The tower for images.");
   v("text_config", text_config, "The decoder.");
-  v("image_token_id", image_token_id, "Token in whose place a picture's features stand.");
+  v("image_token_id", image_token_id, "Token in whose place an image's features stand.");
   v("video_token_id", video_token_id, "Token in whose place a video's features stand.");
   v("vision_start_token_id", vision_start_token_id, "Kept for transformers.");
   v("vision_end_token_id", vision_end_token_id, "Kept for transformers.");

@@ -1,4 +1,4 @@
-// Qwen2-VL: a tower for pictures of any size, and Qwen2 with positions in time, height and width. What the configs of
+// Qwen2-VL: a tower for images of any size, and Qwen2 with positions in time, height and width. What the configs of
 // Qwen's vision-language families have in common is here too.
 #pragma once
 

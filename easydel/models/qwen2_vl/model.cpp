@@ -36,7 +36,7 @@ PatchTowerSpec qwen2_tower(const Qwen2VLVisionConfig& c) {
   return spec;
 }
 
-bool has_pictures(const ModelInputs& inputs) {
+bool has_images(const ModelInputs& inputs) {
   return inputs.pixel_values.defined() || inputs.pixel_values_videos.defined();
 }
 
@@ -127,10 +127,10 @@ void QwenVLModel::prepare_whole(PreparedInputs& in) const {
     const at::IntArrayRef shape = (in.input_ids.defined() ? in.input_ids : in.inputs_embeds).sizes().slice(0, 2);
     require<ShapeError>(in.mm_token_type_ids.sizes() == shape, where, "mm_token_type_ids must be ", shape, "; got ",
                         in.mm_token_type_ids.sizes(), ".");
-    require<ConfigError>(has_pictures(in) || !in.mm_token_type_ids.any().item<bool>(), where,
-                         "mm_token_type_ids has tokens of pictures, which need pixel_values; got none.");
+    require<ConfigError>(has_images(in) || !in.mm_token_type_ids.any().item<bool>(), where,
+                         "mm_token_type_ids has tokens of images, which need pixel_values; got none.");
   }
-  if (!has_pictures(in)) {
+  if (!has_images(in)) {
     in.mm_token_type_ids.reset();
     return;
   }
@@ -149,7 +149,7 @@ void QwenVLModel::prepare_whole(PreparedInputs& in) const {
     const bool packed = in.segment_ids.defined() || (in.attention_mask.defined() && in.attention_mask.dim() != 2);
     const bool continues = in.past_key_values && in.past_key_values->length() > 0;
     require<NotSupportedError>(!packed && !continues, where,
-                               "pictures in packed rows, behind a mask of four dimensions or behind tokens of a cache "
+                               "images in packed rows, behind a mask of four dimensions or behind tokens of a cache "
                                "need position_ids [3, batch, tokens]; got none.");
     in.position_ids = grid_positions(grids_of(in), where);
   }
@@ -176,13 +176,13 @@ at::Tensor QwenVLModel::embed_tokens(const ModelInputs& in) const {
 ModelOutput QwenVLModel::forward(const PreparedInputs& given) const {
   PreparedInputs inputs = given;
   PatchTower::Features seen;
-  const bool sees = has_pictures(inputs);
+  const bool sees = has_images(inputs);
   std::vector<at::Tensor> added;  // to the outputs of the first layers
   const int64_t width = config().hidden_size;
   if (inputs.input_ids.defined()) {
     inputs.inputs_embeds = embed_tokens(inputs);
     if (sees) {
-      seen = features(inputs);  // of all pictures: a row may have any
+      seen = features(inputs);  // of all images: a row may have any
       const at::Tensor& numbers = inputs.mm_token_type_ids;
       for (const at::Tensor& deeper : seen.deeper)
         added.push_back(spread_features(inputs.inputs_embeds, numbers, deeper));
@@ -204,22 +204,22 @@ ModelOutput QwenVLModel::forward(const PreparedInputs& given) const {
   return out;
 }
 
-at::Tensor QwenVLModel::picture_features(const ModelInputs& pictures) const {
-  PatchTower::Features seen = features(pictures);
+at::Tensor QwenVLModel::encode_images(const ModelInputs& images) const {
+  PatchTower::Features seen = features(images);
   seen.deeper.insert(seen.deeper.begin(), seen.merged);
   return at::cat(seen.deeper, 1);
 }
 
-at::Tensor QwenVLModel::embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
-                                            const at::Tensor& places) const {
+at::Tensor QwenVLModel::embed_with_images(const at::Tensor& ids_BT, const at::Tensor& features,
+                                          const at::Tensor& places) const {
   ModelInputs inputs;
   inputs.input_ids = ids_BT;
   const at::Tensor embeds = at::constant_pad_nd(embed_tokens(inputs), {0, deep_layers() * config().hidden_size});
   return embeds.flatten(0, 1).index_copy(0, places, features.to(embeds.scalar_type())).view_as(embeds);
 }
 
-at::Tensor QwenVLModel::picture_positions(const at::Tensor& ids_BT, const ModelInputs& pictures) const {
-  ModelInputs inputs = pictures;
+at::Tensor QwenVLModel::image_positions(const at::Tensor& ids_BT, const ModelInputs& images) const {
+  ModelInputs inputs = images;
   inputs.input_ids = ids_BT;
   return grid_positions(grids_of(inputs), "[" + type_name() + "] ").permute({2, 0, 1}).contiguous();
 }

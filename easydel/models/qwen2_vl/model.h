@@ -1,16 +1,16 @@
-// Qwen2-VL, and what Qwen's vision-language families have in common: features of pictures of any size in the place of
+// Qwen2-VL, and what Qwen's vision-language families have in common: features of images of any size in the place of
 // placeholder tokens, and positions in time, height and width.
 #pragma once
 
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/infra/decoder/mrope_decoder.h"
-#include "easydel/infra/decoder/sees_pictures.h"
 #include "easydel/infra/encoder/patch_tower.h"
 #include "easydel/infra/files/weights.h"
 #include "easydel/models/qwen2_vl/config.h"
 
 namespace easydel {
 
-class QwenVLModel : public BaseModule, public OlderFileNames, public SeesPictures, public GridPositions {
+class QwenVLModel : public BaseModule, public OlderFileNames, public AcceptsImages, public GridPositions {
  public:
   std::vector<std::string> extra_inputs() const override;
   ModelOutput forward(const PreparedInputs& inputs) const override;
@@ -19,10 +19,10 @@ class QwenVLModel : public BaseModule, public OlderFileNames, public SeesPicture
 
   int64_t image_token_id() const override { return image_token_; }
   int64_t deep_layers() const override { return visual_->deep_layers(); }
-  at::Tensor picture_features(const ModelInputs& pictures) const override;
-  at::Tensor embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
-                                 const at::Tensor& places) const override;
-  at::Tensor picture_positions(const at::Tensor& ids_BT, const ModelInputs& pictures) const override;
+  at::Tensor encode_images(const ModelInputs& images) const override;
+  at::Tensor embed_with_images(const at::Tensor& ids_BT, const at::Tensor& features,
+                               const at::Tensor& places) const override;
+  at::Tensor image_positions(const at::Tensor& ids_BT, const ModelInputs& images) const override;
 
   const Embedding& embeddings() const { return language_model_->embeddings(); }
 
@@ -35,7 +35,7 @@ class QwenVLModel : public BaseModule, public OlderFileNames, public SeesPicture
 
  private:
   at::Tensor embed_tokens(const ModelInputs& inputs) const;
-  // Of the pictures, and behind them of the videos.
+  // Of the images, and behind them of the videos.
   PatchTower::Features features(const ModelInputs& inputs) const;
   TokenGrids grids_of(const ModelInputs& inputs) const;
   at::Tensor number_places(const ModelInputs& inputs) const;  // ShapeError where there are too few or too many
@@ -53,7 +53,7 @@ std::vector<std::string> names_in_memory(const std::string& path);
 template <class M>
 class QwenVLForConditionalGeneration : public CausalLMModule,
                                        public OlderFileNames,
-                                       public SeesPictures,
+                                       public AcceptsImages,
                                        public GridPositions {
  public:
   using ConfigType = typename M::ConfigType;
@@ -73,13 +73,13 @@ class QwenVLForConditionalGeneration : public CausalLMModule,
 
   int64_t image_token_id() const override { return model_.image_token_id(); }
   int64_t deep_layers() const override { return model_.deep_layers(); }
-  at::Tensor picture_features(const ModelInputs& pictures) const override { return model_.picture_features(pictures); }
-  at::Tensor embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
-                                 const at::Tensor& places) const override {
-    return model_.embed_with_pictures(ids_BT, features, places);
+  at::Tensor encode_images(const ModelInputs& images) const override { return model_.encode_images(images); }
+  at::Tensor embed_with_images(const at::Tensor& ids_BT, const at::Tensor& features,
+                               const at::Tensor& places) const override {
+    return model_.embed_with_images(ids_BT, features, places);
   }
-  at::Tensor picture_positions(const at::Tensor& ids_BT, const ModelInputs& pictures) const override {
-    return model_.picture_positions(ids_BT, pictures);
+  at::Tensor image_positions(const at::Tensor& ids_BT, const ModelInputs& images) const override {
+    return model_.image_positions(ids_BT, images);
   }
 
  private:

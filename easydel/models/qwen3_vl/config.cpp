@@ -19,7 +19,7 @@ void Qwen3VLVisionConfig::fields(FieldVisitor& v) {
   v("hidden_size", hidden_size, "Width of the tower.");
   v("intermediate_size", intermediate_size, "Width of the tower's MLPs.");
   v("out_hidden_size", out_hidden_size, "Width of a token, which is the decoder's.");
-  v("num_position_embeddings", num_position_embeddings, "Learned positions of a square, stretched over each picture.");
+  v("num_position_embeddings", num_position_embeddings, "Learned positions of a square, stretched over each image.");
   v("deepstack_visual_indexes", deepstack_visual_indexes,
     "Layers of the tower whose features are added behind the decoder's first layers.");
 }

@@ -62,7 +62,7 @@ SiglipConfig::SiglipConfig() : text_config(SiglipTextConfig()), vision_config(Si
 
 void SiglipConfig::fields(FieldVisitor& v) {
   v("text_config", text_config, "The tower for texts.");
-  v("vision_config", vision_config, "The tower for pictures.");
+  v("vision_config", vision_config, "The tower for images.");
   v("initializer_factor", initializer_factor, "Kept for transformers.");
 }
 

@@ -1,4 +1,4 @@
-// SigLIP: texts and pictures in one space, pair by pair.
+// SigLIP: texts and images in one space, pair by pair.
 #pragma once
 
 #include "easydel/infra/auto_model.h"

@@ -1,7 +1,7 @@
 #include "easydel/models/smolvlm/config.h"
 
 #include "easydel/infra/config/config_check.h"
-#include "easydel/infra/decoder/picture_config.h"
+#include "easydel/infra/decoder/image_text_config.h"
 #include "easydel/infra/parallel/weight_specs.h"
 #include "easydel/models/llama/config.h"
 
@@ -36,9 +36,9 @@ void SmolVLMVisionConfig::fields(FieldVisitor& v) {
 SmolVLMConfig::SmolVLMConfig() : vision_config(SmolVLMVisionConfig()), text_config(smol_decoder()) { post_init(); }
 
 void SmolVLMConfig::fields(FieldVisitor& v) {
-  v("vision_config", vision_config, "The tower for pictures.");
+  v("vision_config", vision_config, "The tower for images.");
   v("text_config", text_config, "The decoder.");
-  v("image_token_id", image_token_id, "Token in whose place a picture's features stand.");
+  v("image_token_id", image_token_id, "Token in whose place an image's features stand.");
   v("scale_factor", scale_factor, "Patches of a side that become one feature.");
   v("use_cache", use_cache, "Keep keys and values when generating.");
   v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
@@ -56,15 +56,15 @@ void SmolVLMConfig::validate() const {
   const ConfigCheck check(*this);
   check.at_least("image_token_id", image_token_id, 0);
   check.at_least("scale_factor", scale_factor, 1);
-  // Its embeddings are scaled in a way that a prompt with pictures would miss.
+  // Its embeddings are scaled in a way that a prompt with images would miss.
   require<NotSupportedError>(text_config->model_type() != "gemma3_text", "[", class_name(),
                              "] text_config may be any decoder but gemma3_text; got that one.");
 }
 
 PartitionRules SmolVLMConfig::get_partition_rules(bool fully_sharded) const {
   const WeightSpecs specs(sharding, fully_sharded);
-  return picture_rules(*this, {{"vision_model.", &vision_config}, {"text_model.", &text_config}},
-                       {{"modality_projection\\.proj\\.weight$", specs.shard_second()}}, fully_sharded);
+  return image_rules(*this, {{"vision_model.", &vision_config}, {"text_model.", &text_config}},
+                     {{"modality_projection\\.proj\\.weight$", specs.shard_second()}}, fully_sharded);
 }
 
 }  // namespace easydel

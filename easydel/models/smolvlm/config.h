@@ -1,4 +1,4 @@
-// SmolVLM: a SigLIP tower for tiles of pictures, whose patches are shuffled together, and a decoder.
+// SmolVLM: a SigLIP tower for tiles of images, whose patches are shuffled together, and a decoder.
 #pragma once
 
 #include "easydel/infra/config/sub_config.h"

@@ -1,4 +1,4 @@
-// Letters: B pictures, D hidden.
+// Letters: B images, D hidden.
 #include "easydel/models/smolvlm/model.h"
 
 #include <ATen/ATen.h>
@@ -43,7 +43,7 @@ at::Tensor SmolVLMVisionEmbeddings::operator()(const at::Tensor& pixels, const a
   const auto numbers = at::TensorOptions(at::kFloat).device(pixels.device());
   const double step = 1.0 / static_cast<double>(side_);
   const at::Tensor borders = at::arange(step, 1.0, step, numbers);
-  // The place in the table of each row, or column, of a picture that has `count` of them.
+  // The place in the table of each row, or column, of an image that has `count` of them.
   const auto places = [&](const at::Tensor& count, int64_t most) {
     const at::Tensor shares = at::arange(most, numbers).unsqueeze(0) * count.reciprocal().unsqueeze(1);
     return at::bucketize(shares.clamp_max(1.0 - 1e-6), borders, /*out_int32=*/false, /*right=*/true);
@@ -92,7 +92,7 @@ at::Tensor SmolVLMConnector::operator()(const at::Tensor& patches) const {
   const int64_t count = patches.size(1), side = std::llround(std::sqrt(static_cast<double>(count)));
   require<ShapeError>(
       side * side == count && side % scale_ == 0,
-      "[SmolVLMModel] a picture must have as many rows of patches as columns, a multiple of scale_factor ", scale_,
+      "[SmolVLMModel] an image must have as many rows of patches as columns, a multiple of scale_factor ", scale_,
       "; got ", count, " patches.");
   const at::Tensor squares = patches.unflatten(1, {side / scale_, scale_, side / scale_, scale_})
                                  .permute({0, 1, 3, 2, 4, 5})
@@ -100,7 +100,7 @@ at::Tensor SmolVLMConnector::operator()(const at::Tensor& patches) const {
   return modality_projection_(squares);
 }
 
-SmolVLMModel::SmolVLMModel(const SmolVLMConfig& c) : PictureModel(c, {.image_token = c.image_token_id}) {
+SmolVLMModel::SmolVLMModel(const SmolVLMConfig& c) : ImageTextModel(c, {.image_token = c.image_token_id}) {
   add_tower("vision_model", c.vision_config);
   connector_ = &add<SmolVLMConnector>("connector", c);
   add_decoder("text_model", c.text_config);
@@ -114,13 +114,13 @@ void SmolVLMModel::prepare_whole(PreparedInputs& inputs) const {
         "[forward] pixel_attention_mask must be [", pixels.size(0), ", ", pixels.size(1),
         ", height, width], as pixel_values are; got ", mask.defined() ? mask.sizes() : at::IntArrayRef(), ".");
     pixels = pixels.flatten(0, 1);
-    const at::Tensor is_picture = pixels.flatten(1).ne(0).any(1);
-    if (!is_picture.any().item<bool>()) is_picture[0].fill_(true);  // as transformers
-    const at::Tensor kept = is_picture.nonzero().squeeze(1);
+    const at::Tensor is_image = pixels.flatten(1).ne(0).any(1);
+    if (!is_image.any().item<bool>()) is_image[0].fill_(true);  // as transformers
+    const at::Tensor kept = is_image.nonzero().squeeze(1);
     pixels = pixels.index_select(0, kept);
     if (mask.defined()) mask = mask.flatten(0, 1).to(kept.device()).index_select(0, kept);
   }
-  PictureModel::prepare_whole(inputs);
+  ImageTextModel::prepare_whole(inputs);
 }
 
 at::Tensor SmolVLMModel::image_features(const PreparedInputs& given) const {
@@ -129,7 +129,7 @@ at::Tensor SmolVLMModel::image_features(const PreparedInputs& given) const {
   return (*connector_)(tower().forward(inputs).last_hidden_state);
 }
 
-SmolVLMForConditionalGeneration::SmolVLMForConditionalGeneration(const SmolVLMConfig& c) : PictureLMModule(c) {
+SmolVLMForConditionalGeneration::SmolVLMForConditionalGeneration(const SmolVLMConfig& c) : ImageTextModule(c) {
   set_model(add<SmolVLMModel>("model", c), {}, {});
 }
 

@@ -1,7 +1,7 @@
-// SmolVLM: pictures in tiles, of any shape; squares of patches become the features of placeholder tokens.
+// SmolVLM: images in tiles, of any shape; squares of patches become the features of placeholder tokens.
 #pragma once
 
-#include "easydel/infra/decoder/picture_model.h"
+#include "easydel/infra/decoder/image_text_model.h"
 #include "easydel/infra/encoder/encoder.h"
 #include "easydel/infra/encoder/image_classification.h"
 #include "easydel/infra/encoder/vision_embeddings.h"
@@ -9,7 +9,7 @@
 
 namespace easydel {
 
-// Positions are shares of a picture's height and width: smaller ones spread over the same table.
+// Positions are shares of an image's height and width: smaller ones spread over the same table.
 class SmolVLMVisionEmbeddings : public Module {
  public:
   explicit SmolVLMVisionEmbeddings(const SmolVLMVisionConfig& config);
@@ -49,19 +49,19 @@ class SmolVLMSimpleMLP : public Module {
 class SmolVLMConnector : public Module {
  public:
   explicit SmolVLMConnector(const SmolVLMConfig& config);
-  at::Tensor operator()(const at::Tensor& patches) const;  // [pictures, patches, tower's D] to [pictures, tokens, D]
+  at::Tensor operator()(const at::Tensor& patches) const;  // [images, patches, tower's D] to [images, tokens, D]
 
  private:
   int64_t scale_;
   const SmolVLMSimpleMLP& modality_projection_;
 };
 
-class SmolVLMModel : public PictureModel, public Pretrained<SmolVLMModel> {
+class SmolVLMModel : public ImageTextModel, public Pretrained<SmolVLMModel> {
  public:
   using ConfigType = SmolVLMConfig;
   explicit SmolVLMModel(const SmolVLMConfig& config);
   std::vector<std::string> extra_inputs() const override { return {"pixel_values", "pixel_attention_mask"}; }
-  // Pictures by row, [B, pictures, C, height, width], are taken too: those that are zeros only fill up a row.
+  // Images by row, [B, images, C, height, width], are taken too: those that are zeros only fill up a row.
   void prepare_whole(PreparedInputs& inputs) const override;
 
  protected:
@@ -71,7 +71,7 @@ class SmolVLMModel : public PictureModel, public Pretrained<SmolVLMModel> {
   const SmolVLMConnector* connector_;
 };
 
-class SmolVLMForConditionalGeneration : public PictureLMModule, public Pretrained<SmolVLMForConditionalGeneration> {
+class SmolVLMForConditionalGeneration : public ImageTextModule, public Pretrained<SmolVLMForConditionalGeneration> {
  public:
   using ConfigType = SmolVLMConfig;
   explicit SmolVLMForConditionalGeneration(const SmolVLMConfig& config);

@@ -1,4 +1,4 @@
-// ViT: pictures as sequences of patches.
+// ViT: images as sequences of patches.
 #pragma once
 
 #include "easydel/infra/auto_model.h"

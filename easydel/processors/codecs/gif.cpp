@@ -33,15 +33,15 @@ struct GifReader {
   }
 };
 
-// What is said before a picture.
+// What is said before an image.
 struct GifFrame {
   std::optional<int> transparent;  // an index of its colours
   int disposal = DISPOSAL_UNSPECIFIED;
   int64_t milliseconds = 0;  // that it stays
 };
 
-// The next picture, whose header has been read then; none at the end.
-std::optional<GifFrame> next_picture(const GifReader& reader) {
+// The next image, whose header has been read then; none at the end.
+std::optional<GifFrame> next_image(const GifReader& reader) {
   GifFrame frame;
   GifFileType* const gif = reader.file.get();
   for (;;) {
@@ -51,7 +51,7 @@ std::optional<GifFrame> next_picture(const GifReader& reader) {
     if (type == IMAGE_DESC_RECORD_TYPE) {
       reader.check(DGifGetImageDesc(gif) == GIF_OK);
       require<FormatError>(gif->Image.Width > 0 && gif->Image.Height > 0, reader.where,
-                           "a picture must have pixels; got ", gif->Image.Width, " x ", gif->Image.Height, ".");
+                           "an image must have pixels; got ", gif->Image.Width, " x ", gif->Image.Height, ".");
       return frame;
     }
     int code = 0;
@@ -77,7 +77,7 @@ GifReader open_gif(std::string_view& rest, const std::string& where) {
   return reader;
 }
 
-// Big enough for all pictures so far.
+// Big enough for all images so far.
 Raster canvas_of(const GifReader& reader, int64_t max_pixels) {
   const GifFileType& gif = *reader.file;
   Raster raster;
@@ -94,7 +94,7 @@ void put_index(Raster& raster, const GifFileType& gif, int64_t y, int64_t x, int
   raster.set(y, x, c.Red, c.Green, c.Blue, alpha);
 }
 
-// Of the picture whose header was read: put(y, x, index) for each pixel, on the canvas.
+// Of the image whose header was read: put(y, x, index) for each pixel, on the canvas.
 template <class Put>
 void read_pixels(const GifReader& reader, const Put& put) {
   GifFileType* const gif = reader.file.get();
@@ -116,12 +116,12 @@ void read_pixels(const GifReader& reader, const Put& put) {
 
 }  // namespace
 
-// Of an animation, the first picture.
+// Of an animation, the first image.
 Raster decode_gif(const DecodeCall& call) {
   std::string_view rest = call.bytes;
   const GifReader reader = open_gif(rest, call.where);
-  const std::optional<GifFrame> frame = next_picture(reader);
-  require<FormatError>(frame.has_value(), call.where, "a GIF must have a picture; got none.");
+  const std::optional<GifFrame> frame = next_image(reader);
+  require<FormatError>(frame.has_value(), call.where, "a GIF must have an image; got none.");
   const std::optional<int> transparent = frame->transparent;
   Raster raster = canvas_of(reader, call.max_pixels);
   raster.has_alpha = transparent.has_value();
@@ -135,7 +135,7 @@ Raster decode_gif(const DecodeCall& call) {
   return raster;
 }
 
-// As Pillow shows them: a picture that does not say what becomes of it is treated as the one before it, and the first
+// As Pillow shows them: an image that does not say what becomes of it is treated as the one before it, and the first
 // one has nothing to restore.
 void decode_gif_frames(const DecodeCall& call, const FrameSink& sink) {
   std::string_view rest = call.bytes;
@@ -143,7 +143,7 @@ void decode_gif_frames(const DecodeCall& call, const FrameSink& sink) {
   const GifFileType& gif = *reader.file;
   std::optional<Raster> canvas;
   int disposal = DISPOSAL_UNSPECIFIED;
-  while (const std::optional<GifFrame> frame = next_picture(reader)) {
+  while (const std::optional<GifFrame> frame = next_image(reader)) {
     const GifImageDesc image = gif.Image;
     const int opacity = frame->transparent ? 0 : 255;
     const bool is_first = !canvas;
@@ -156,7 +156,7 @@ void decode_gif_frames(const DecodeCall& call, const FrameSink& sink) {
       }
     }
     require<FormatError>(image.Left + image.Width <= canvas->width && image.Top + image.Height <= canvas->height,
-                         call.where, "the pictures of an animation must lie within ", canvas->width, " x ",
+                         call.where, "the images of an animation must lie within ", canvas->width, " x ",
                          canvas->height, "; got one that does not.");
     if (frame->disposal != DISPOSAL_UNSPECIFIED) disposal = frame->disposal;
     const std::optional<Raster> before = disposal == DISPOSE_PREVIOUS && !is_first ? canvas : std::nullopt;
@@ -173,7 +173,7 @@ void decode_gif_frames(const DecodeCall& call, const FrameSink& sink) {
         put_index(*canvas, gif, y, x, frame->transparent.value_or(background), opacity);
     }
   }
-  require<FormatError>(canvas.has_value(), call.where, "a GIF must have a picture; got none.");
+  require<FormatError>(canvas.has_value(), call.where, "a GIF must have an image; got none.");
 }
 #else
 Raster decode_gif(const DecodeCall& call) {

@@ -7,9 +7,9 @@
 namespace easydel {
 
 void Raster::resize(int64_t new_width, int64_t new_height, int64_t max_pixels, const std::string& where) {
-  require<FormatError>(new_width > 0 && new_height > 0, where, "a picture must have pixels; got ", new_width, " x ",
+  require<FormatError>(new_width > 0 && new_height > 0, where, "an image must have pixels; got ", new_width, " x ",
                        new_height, ".");
-  require<FormatError>(new_width <= max_pixels / new_height, where, "a picture may have ", max_pixels, " pixels; got ",
+  require<FormatError>(new_width <= max_pixels / new_height, where, "an image may have ", max_pixels, " pixels; got ",
                        new_width, " x ", new_height, ". max_pixels raises the limit.");
   width = new_width;
   height = new_height;

@@ -1,4 +1,4 @@
-// A decoded picture, and the decoders behind decode_image: one for each format. Each checks the size before it takes
+// A decoded image, and the decoders behind decode_image: one for each format. Each checks the size before it takes
 // memory for the pixels, and throws FormatError on broken content.
 #pragma once
 
@@ -34,7 +34,7 @@ Raster decode_webp(const DecodeCall& call);
 Raster decode_gif(const DecodeCall& call);
 Raster decode_bmp(const DecodeCall& call);
 
-// The pictures of an animation as they are shown one after the other, whole, each with the milliseconds that it stays.
+// The images of an animation as they are shown one after the other, whole, each with the milliseconds that it stays.
 using FrameSink = std::function<void(const Raster& frame, int64_t milliseconds)>;
 void decode_webp_frames(const DecodeCall& call, const FrameSink& sink);
 void decode_gif_frames(const DecodeCall& call, const FrameSink& sink);

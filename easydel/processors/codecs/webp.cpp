@@ -28,8 +28,7 @@ struct WebpReader {
                                "the WebP library is not the one of the build.");
     options.color_mode = MODE_RGBA;
     decoder.reset(WebPAnimDecoderNew(&file, &options));
-    require<FormatError>(decoder != nullptr, where,
-                         "the WebP data must be whole; its first picture cannot be decoded.");
+    require<FormatError>(decoder != nullptr, where, "the WebP data must be whole; its first image cannot be decoded.");
   }
 
   // When it ends, in milliseconds from the first one's beginning.
@@ -37,7 +36,7 @@ struct WebpReader {
     uint8_t* pixels = nullptr;
     int timestamp = 0;
     require<FormatError>(WebPAnimDecoderGetNext(decoder.get(), &pixels, &timestamp) != 0, where,
-                         "the WebP data must be whole; its ", which, " picture cannot be decoded.");
+                         "the WebP data must be whole; its ", which, " image cannot be decoded.");
     std::memcpy(canvas.rgba.data(), pixels, canvas.rgba.size());
     return timestamp;
   }
@@ -50,7 +49,7 @@ struct WebpReader {
 
 }  // namespace
 
-// Of an animation, the first picture.
+// Of an animation, the first image.
 Raster decode_webp(const DecodeCall& call) {
   WebpReader reader(call);
   reader.next("first");

@@ -31,12 +31,12 @@ struct ActiveRequest {
   uint64_t prefix_key = 0;                          // see Sequence
   std::vector<int32_t> end_tokens = {};             // of the model; none with ignore_eos
   std::vector<TokenLogprobs> prompt_logprobs = {};  // as far as they are known
-  std::vector<int64_t> picture_places = {};         // tokens of the prompt that are of pictures
-  std::vector<PictureSpan> picture_spans = {};
-  at::Tensor picture_features = {};  // [places, …], once a step needs them
-  // [3, tokens of the prompt] where pictures have positions by row and column; what follows is `position_shift` ahead
+  std::vector<int64_t> image_places = {};           // tokens of the prompt that are of images
+  std::vector<ImageSpan> image_spans = {};
+  at::Tensor image_features = {};  // [places, …], once a step needs them
+  // [3, tokens of the prompt] where images have positions by row and column; what follows is `position_shift` ahead
   // of its number of tokens.
-  at::Tensor picture_positions = {};
+  at::Tensor image_positions = {};
   int64_t position_shift = 0;
 
   const SamplingParams& sampling() const { return request.sampling; }

@@ -4,53 +4,52 @@
 #include <algorithm>
 #include <numeric>
 
-#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/local_engine.h"
 
 namespace easydel::serve {
 namespace {
 
-// Where the pictures of a prompt are. ConfigError where the placeholders are not as many as the pictures take.
-void place_pictures(ActiveRequest& active, const SeesPictures& model) {
+// Where the images of a prompt are. ConfigError where the placeholders are not as many as the images take.
+void place_images(ActiveRequest& active, const AcceptsImages& model) {
   const std::vector<int32_t>& prompt = active.request.prompt;
   const int64_t image_token = model.image_token_id();
   for (std::size_t i = 0; i < prompt.size(); ++i)
-    if (prompt[i] == image_token) active.picture_places.push_back(static_cast<int64_t>(i));
-  const PictureInputs& pictures = *active.request.pictures;
-  const auto wanted = std::accumulate(pictures.tokens.begin(), pictures.tokens.end(), int64_t{0});
-  const auto found = static_cast<int64_t>(active.picture_places.size());
-  require<ConfigError>(found == wanted, "[engine] the pictures of the prompt take ", wanted, " tokens; it has ", found,
+    if (prompt[i] == image_token) active.image_places.push_back(static_cast<int64_t>(i));
+  const ImageInputs& images = *active.request.images;
+  const auto wanted = std::accumulate(images.tokens.begin(), images.tokens.end(), int64_t{0});
+  const auto found = static_cast<int64_t>(active.image_places.size());
+  require<ConfigError>(found == wanted, "[engine] the images of the prompt take ", wanted, " tokens; it has ", found,
                        " placeholders.");
-  const at::Tensor& grid = pictures.image_grid_thw;
+  const at::Tensor& grid = images.image_grid_thw;
   int64_t next = 0, first_row = 0;
-  for (std::size_t i = 0; i < pictures.tokens.size(); ++i) {
+  for (std::size_t i = 0; i < images.tokens.size(); ++i) {
     const int64_t rows = grid.defined() ? grid[static_cast<int64_t>(i)].prod().item<int64_t>() : 1;
-    const at::Tensor pixels = pictures.pixel_values.narrow(0, first_row, rows).to(at::kFloat).contiguous();
+    const at::Tensor pixels = images.pixel_values.narrow(0, first_row, rows).to(at::kFloat).contiguous();
     first_row += rows;
     const std::span<const int32_t> bits(reinterpret_cast<const int32_t*>(pixels.const_data_ptr<float>()),
                                         static_cast<std::size_t>(pixels.numel()));
     const int64_t first = next;
-    next += pictures.tokens[i];
-    active.picture_spans.push_back({active.picture_places[static_cast<std::size_t>(first)],
-                                    active.picture_places[static_cast<std::size_t>(next - 1)] + 1,
-                                    hash_page({}, bits, 0)});
+    next += images.tokens[i];
+    active.image_spans.push_back({active.image_places[static_cast<std::size_t>(first)],
+                                  active.image_places[static_cast<std::size_t>(next - 1)] + 1, hash_page({}, bits, 0)});
   }
   ModelInputs seen;
   seen.image_grid_thw = grid;
-  const at::Tensor positions = model.picture_positions(at::tensor(prompt, at::kLong).unsqueeze(0), seen);
+  const at::Tensor positions = model.image_positions(at::tensor(prompt, at::kLong).unsqueeze(0), seen);
   if (!positions.defined()) return;
-  active.picture_positions = positions.squeeze(1);
-  active.position_shift = active.picture_positions.max().item<int64_t>() + 1 - static_cast<int64_t>(prompt.size());
+  active.image_positions = positions.squeeze(1);
+  active.position_shift = active.image_positions.max().item<int64_t>() + 1 - static_cast<int64_t>(prompt.size());
 }
 
-// Where the tokens of a picture see each other, a step must have room for all of them.
-void check_pictures(const ActiveRequest& active, int64_t room) {
+// Where the tokens of an image see each other, a step must have room for all of them.
+void check_images(const ActiveRequest& active, int64_t room) {
   int64_t begin = 0, end = -1;
-  for (const PictureSpan& picture : active.picture_spans) {
-    if (picture.begin != end) begin = picture.begin;  // pictures without a token between them are one
-    end = picture.end;
-    require<ConfigError>(end - begin <= room, "[engine] a picture of the prompt takes ", end - begin,
+  for (const ImageSpan& image : active.image_spans) {
+    if (image.begin != end) begin = image.begin;  // images without a token between them are one
+    end = image.end;
+    require<ConfigError>(end - begin <= room, "[engine] an image of the prompt takes ", end - begin,
                          " tokens, which see each other and must be in one step; max_num_batched_tokens is ", room,
                          ".");
   }
@@ -73,9 +72,9 @@ void LocalEngine::check(const Request& request) const {
                        " has no classification head.");
   require<ConfigError>(length + (generates ? 1 : 0) <= info_.max_model_len, "[engine] the prompt has ", length,
                        " tokens; max_model_len, of prompt and answer together, is ", info_.max_model_len, ".");
-  require<ConfigError>(!request.pictures || info_.can_see, "[engine] ", model_->type_name(), " takes text alone.");
-  require<NotSupportedError>(!request.pictures || !runner_->is_shared(),
-                             "[engine] pictures are not sent to the other ranks of a mesh. Serve on one device.");
+  require<ConfigError>(!request.images || info_.can_see, "[engine] ", model_->type_name(), " takes text alone.");
+  require<NotSupportedError>(!request.images || !runner_->is_shared(),
+                             "[engine] images are not sent to the other ranks of a mesh. Serve on one device.");
   const SamplingParams& sampling = request.sampling;
   sampling.validate(info_.vocab_size);
   require<ConfigError>(tokenizer_ || sampling.stop.empty(), "[engine] stop strings need a tokenizer.");
@@ -95,10 +94,10 @@ LocalEngine::ActivePtr LocalEngine::make_active(Request request, OutputCallback 
     active->text.emplace(tokenizer_, sampling.skip_special_tokens, sampling.stop, sampling.include_stop_str_in_output);
   active->request = std::move(request);
   active->callback = std::move(callback);
-  if (active->request.pictures) {
-    const auto& seeing = dynamic_cast<const SeesPictures&>(*model_);
-    place_pictures(*active, seeing);
-    if (seeing.sees_whole_pictures()) check_pictures(*active, options_.max_num_batched_tokens);
+  if (active->request.images) {
+    const auto& seeing = dynamic_cast<const AcceptsImages&>(*model_);
+    place_images(*active, seeing);
+    if (seeing.needs_whole_images()) check_images(*active, options_.max_num_batched_tokens);
   }
   return active;
 }

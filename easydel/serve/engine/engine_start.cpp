@@ -6,7 +6,7 @@
 #include "easydel/core/log.h"
 #include "easydel/core/text/bytes.h"
 #include "easydel/generation/generate.h"
-#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/infra/task_type.h"
 #include "easydel/serve/engine/local_engine.h"
 #include "easydel/sharding/parallel.h"
@@ -63,7 +63,7 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
   info_.can_classify = model_->model_task() == TaskType::SequenceClassification;
   info_.can_generate = model_->can_generate();
   info_.can_embed = !info_.can_classify;
-  info_.can_see = dynamic_cast<const SeesPictures*>(model_.get()) != nullptr;
+  info_.can_see = dynamic_cast<const AcceptsImages*>(model_.get()) != nullptr;
   info_.vocab_size = config.vocab_size;
   info_.max_num_seqs = options_.max_num_seqs;
   const int64_t context = config.max_position_embeddings;

@@ -29,26 +29,26 @@ namespace {
 // [3, count] of tokens from `begin` on.
 at::Tensor positions_of(const ActiveRequest& request, int64_t begin, int64_t count) {
   const at::Tensor counted = at::arange(begin, begin + count, at::kLong).expand({3, count});
-  if (!request.picture_positions.defined()) return counted;
-  const int64_t prompt = request.picture_positions.size(1), given = std::clamp<int64_t>(prompt - begin, 0, count);
-  return at::cat({request.picture_positions.slice(1, std::min(begin, prompt), std::min(begin + given, prompt)),
+  if (!request.image_positions.defined()) return counted;
+  const int64_t prompt = request.image_positions.size(1), given = std::clamp<int64_t>(prompt - begin, 0, count);
+  return at::cat({request.image_positions.slice(1, std::min(begin, prompt), std::min(begin + given, prompt)),
                   counted.slice(1, given) + request.position_shift},
                  1);
 }
 
 }  // namespace
 
-// What the model sees in the pictures of the plan. Pictures that it does not take end their request alone.
-void LocalEngine::look_at_pictures(StepPlan& plan) {
+// What the model sees in the images of the plan. Images that it does not take end their request alone.
+void LocalEngine::run_tower(StepPlan& plan) {
   std::erase_if(plan.parts, [&](const StepPart& part) {
     ActiveRequest& request = *active_.at(part.sequence->id);
-    const auto& places = request.picture_places;
+    const auto& places = request.image_places;
     const auto from = std::lower_bound(places.begin(), places.end(), part.begin);
-    if (request.picture_features.defined() || from == places.end() || *from >= part.begin + part.count) return false;
+    if (request.image_features.defined() || from == places.end() || *from >= part.begin + part.count) return false;
     try {
-      request.picture_features = runner_->picture_features(*request.request.pictures);
-      const int64_t tokens = request.picture_features.size(0), wanted = static_cast<int64_t>(places.size());
-      require<ShapeError>(tokens == wanted, "[engine] the pictures of the prompt have places for ", wanted,
+      request.image_features = runner_->image_features(*request.request.images);
+      const int64_t tokens = request.image_features.size(0), wanted = static_cast<int64_t>(places.size());
+      require<ShapeError>(tokens == wanted, "[engine] the images of the prompt have places for ", wanted,
                           " tokens; the model sees ", tokens, " in them.");
       return false;
     } catch (const Error& error) {
@@ -73,7 +73,7 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
   StepInputs inputs;
   std::vector<at::Tensor> features, positions;
   const bool has_positions = std::any_of(plan.parts.begin(), plan.parts.end(), [&](const StepPart& part) {
-    return active_.at(part.sequence->id)->picture_positions.defined();
+    return active_.at(part.sequence->id)->image_positions.defined();
   });
   inputs.tokens.reserve(static_cast<std::size_t>(plan.tokens));
   for (const StepPart& part : plan.parts) {
@@ -93,11 +93,11 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
     inputs.parts.push_back({0, part.count, sequence.pages, part.begin});
     inputs.adapters.push_back(request.adapter);
     if (has_positions) positions.push_back(positions_of(request, part.begin, part.count));
-    const auto& places = request.picture_places;
+    const auto& places = request.image_places;
     const auto from = std::lower_bound(places.begin(), places.end(), part.begin);
     const auto to = std::lower_bound(from, places.end(), part.begin + known);
     if (from != to) {
-      features.push_back(request.picture_features.slice(0, from - places.begin(), to - places.begin()));
+      features.push_back(request.image_features.slice(0, from - places.begin(), to - places.begin()));
       for (auto at = from; at != to; ++at) inputs.feature_places.push_back(first + *at - part.begin);
     }
     const bool generates = request.request.kind == RequestKind::Generate;
@@ -133,7 +133,7 @@ bool LocalEngine::can_wait(const std::vector<SampledPart>& sampled, const StepPl
 void LocalEngine::step() {
   if (drafter_) propose_drafts();
   StepPlan plan = scheduler_->schedule();
-  look_at_pictures(plan);
+  run_tower(plan);
   if (plan.empty()) return finish_started();
   std::vector<SampledPart> sampled;
   const StepInputs inputs = make_inputs(plan, sampled);

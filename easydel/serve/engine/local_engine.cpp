@@ -7,7 +7,7 @@
 #include <future>
 
 #include "easydel/core/log.h"
-#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/serve/engine/between_steps.h"
 #include "easydel/serve/engine/forget_prefixes.h"
 #include "easydel/sharding/world/world.h"
@@ -228,8 +228,8 @@ void LocalEngine::take_in(std::vector<ActivePtr> added, const std::vector<Reques
       sequence->priority = request->request.priority;
       sequence->arrival = id;
       sequence->prefix_key = request->prefix_key;
-      sequence->pictures = request->picture_spans;
-      sequence->whole_pictures = info_.can_see && dynamic_cast<const SeesPictures&>(*model_).sees_whole_pictures();
+      sequence->images = request->image_spans;
+      sequence->whole_images = info_.can_see && dynamic_cast<const AcceptsImages&>(*model_).needs_whole_images();
       sequence->uses_prefixes = !request->wants_all_logits();
       request->sequence = sequence.get();
       scheduler_->add(std::move(sequence));

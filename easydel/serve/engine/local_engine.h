@@ -51,7 +51,7 @@ class LocalEngine final : public Engine {
   void take_in(std::vector<ActivePtr> added, const std::vector<RequestId>& cancelled);
   void step();
   void propose_drafts();
-  void look_at_pictures(StepPlan& plan);
+  void run_tower(StepPlan& plan);
   StepInputs make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const;
   // A step from the moment that it is started until its tokens are known.
   struct StartedStep {

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace easydel {
-struct PictureInputs;  // processors/vision_processor.h
+struct ImageInputs;  // processors/vision_processor.h
 }
 
 namespace easydel::serve {
@@ -80,7 +80,7 @@ struct Request {
   int64_t priority = 0;  // lower goes first
   std::string adapter;   // the name of a loaded adapter; empty: the model as it is
   RequestKind kind = RequestKind::Generate;
-  std::shared_ptr<const PictureInputs> pictures = {};  // for the placeholders of the prompt, in their order
+  std::shared_ptr<const ImageInputs> images = {};  // for the placeholders of the prompt, in their order
 };
 
 enum class Finish : uint8_t {

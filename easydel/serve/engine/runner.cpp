@@ -8,7 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/infra/base_module.h"
-#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/decode_graphs.h"
 #include "easydel/sharding/parallel.h"
@@ -168,14 +168,14 @@ StepOutputs Runner::run(const StepInputs& inputs) {
   return compute(inputs);
 }
 
-at::Tensor Runner::picture_features(const PictureInputs& pictures) const {
+at::Tensor Runner::image_features(const ImageInputs& images) const {
   const c10::InferenceMode guard;
   ModelInputs inputs;
-  inputs.pixel_values = pictures.pixel_values.to(cache_->metadata().device);
-  inputs.image_sizes = pictures.image_sizes;
-  inputs.pixel_attention_mask = pictures.pixel_attention_mask;
-  inputs.image_grid_thw = pictures.image_grid_thw;
-  return dynamic_cast<const SeesPictures&>(*model_).picture_features(inputs);
+  inputs.pixel_values = images.pixel_values.to(cache_->metadata().device);
+  inputs.image_sizes = images.image_sizes;
+  inputs.pixel_attention_mask = images.pixel_attention_mask;
+  inputs.image_grid_thw = images.image_grid_thw;
+  return dynamic_cast<const AcceptsImages&>(*model_).encode_images(inputs);
 }
 
 StepOutputs Runner::compute(const StepInputs& step) {
@@ -191,10 +191,10 @@ StepOutputs Runner::compute(const StepInputs& step) {
   step.put_chosen(ids);
   inputs.input_ids = ids.unsqueeze(0);
   if (step.features.defined()) {
-    const auto& seeing = dynamic_cast<const SeesPictures&>(*model_);
+    const auto& seeing = dynamic_cast<const AcceptsImages&>(*model_);
     const at::Tensor places = at::tensor(step.feature_places, at::kLong).to(device);
-    inputs.inputs_embeds = seeing.embed_with_pictures(inputs.input_ids, step.features, places);
-    if (seeing.sees_whole_pictures()) inputs.token_type_ids = at::zeros_like(inputs.input_ids).index_fill(1, places, 1);
+    inputs.inputs_embeds = seeing.embed_with_images(inputs.input_ids, step.features, places);
+    if (seeing.needs_whole_images()) inputs.token_type_ids = at::zeros_like(inputs.input_ids).index_fill(1, places, 1);
     inputs.input_ids.reset();
   }
   if (step.positions.defined()) inputs.position_ids = step.positions.to(device).unsqueeze(1);

@@ -13,7 +13,7 @@
 
 namespace easydel {
 class BaseModule;
-struct PictureInputs;
+struct ImageInputs;
 }  // namespace easydel
 
 namespace easydel::serve {
@@ -25,7 +25,7 @@ struct StepInputs {
   std::vector<int64_t> adapters;      // of each part: an index, or -1; fastest where equal ones are neighbours
   std::vector<int64_t> logit_places;  // in the row of tokens
   bool wants_hidden = false;
-  // Of pictures: features [n, …], and their places in the row of tokens. Not sent to other ranks.
+  // Of images: features [n, …], and their places in the row of tokens. Not sent to other ranks.
   at::Tensor features = {};
   std::vector<int64_t> feature_places = {};
   at::Tensor positions = {};  // [3, T] where some sequence has positions by row and column; likewise
@@ -55,7 +55,7 @@ class Runner {
   ~Runner();
 
   StepOutputs run(const StepInputs& inputs);
-  at::Tensor picture_features(const PictureInputs& pictures) const;  // [tokens, …]
+  at::Tensor image_features(const ImageInputs& images) const;  // [tokens, …]
   // Between steps; on a mesh rank 0, for all.
   // Its index. `weights` are those of the directory, which the other ranks read themselves; IoError when one cannot.
   int64_t load_adapter(const std::string& directory, const std::vector<AdapterWeights>& weights);

@@ -62,12 +62,12 @@ void Scheduler::add_part(StepPlan& plan, Sequence& sequence, int64_t count, int6
 }
 
 int64_t Scheduler::fitting(const Sequence& sequence, int64_t computed, int64_t count) {
-  if (!sequence.whole_pictures) return count;
+  if (!sequence.whole_images) return count;
   int64_t end = computed + count;
-  for (auto picture = sequence.pictures.rbegin(); picture != sequence.pictures.rend(); ++picture) {
-    // Pictures without a token between them are one.
-    const bool goes_on = picture != sequence.pictures.rbegin() && std::prev(picture)->begin == picture->end;
-    if (picture->begin < end && (end < picture->end || (end == picture->end && goes_on))) end = picture->begin;
+  for (auto image = sequence.images.rbegin(); image != sequence.images.rend(); ++image) {
+    // Images without a token between them are one.
+    const bool goes_on = image != sequence.images.rbegin() && std::prev(image)->begin == image->end;
+    if (image->begin < end && (end < image->end || (end == image->end && goes_on))) end = image->begin;
   }
   return std::max<int64_t>(end - computed, 0);
 }
@@ -100,9 +100,9 @@ void Scheduler::hash_pages(Sequence& sequence) const {
     const PageHash parent = page > 0 ? sequence.hashes_.back() : PageHash{};
     const std::span<const int32_t> tokens(sequence.tokens.data() + page * size, static_cast<std::size_t>(size));
     PageHash hash = hash_page(parent, tokens, sequence.prefix_key);
-    for (const PictureSpan& picture : sequence.pictures) {
-      if (picture.begin >= (page + 1) * size || picture.end <= page * size) continue;
-      hash = hash_page(hash_page(hash, {}, picture.content.high), {}, picture.content.low);
+    for (const ImageSpan& image : sequence.images) {
+      if (image.begin >= (page + 1) * size || image.end <= page * size) continue;
+      hash = hash_page(hash_page(hash, {}, image.content.high), {}, image.content.low);
     }
     sequence.hashes_.push_back(hash);
   }

@@ -21,8 +21,8 @@ struct SchedulerOptions {
   bool enable_chunked_prefill = true;
 };
 
-// Where the tokens of a picture lie, and a name of what it shows: they are the same for all pictures.
-struct PictureSpan {
+// Where the tokens of an image lie, and a name of what it shows: they are the same for all images.
+struct ImageSpan {
   int64_t begin = 0, end = 0;
   PageHash content;
 };
@@ -40,10 +40,10 @@ struct Sequence {
   int64_t priority = 0;
   uint64_t arrival = 0;     // among equal priorities the first goes first
   uint64_t prefix_key = 0;  // names what else the keys depend on: prefixes are shared among equal ones
-  std::vector<PictureSpan> pictures = {};
-  bool whole_pictures = false;  // the tokens of a picture see each other: no step ends among them
-  bool uses_prefixes = true;    // false: all tokens must be computed, for prompt log-probabilities
-  int64_t cached_tokens = 0;    // found in the prefix cache when it first ran
+  std::vector<ImageSpan> images = {};
+  bool whole_images = false;  // the tokens of an image see each other: no step ends among them
+  bool uses_prefixes = true;  // false: all tokens must be computed, for prompt log-probabilities
+  int64_t cached_tokens = 0;  // found in the prefix cache when it first ran
   int64_t preemptions = 0;
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
@@ -116,7 +116,7 @@ class Scheduler {
   bool plan_running(Queue::iterator at, StepPlan& plan, int64_t& budget);
   bool plan_waiting(StepPlan& plan, int64_t& budget);  // the first one; false when it must wait on
   void hash_pages(Sequence& sequence) const;
-  // As many of the next tokens, up to `count`, as leave no picture in two steps where it must be whole.
+  // As many of the next tokens, up to `count`, as leave no image in two steps where it must be whole.
   static int64_t fitting(const Sequence& sequence, int64_t computed, int64_t count);
   static void add_part(StepPlan& plan, Sequence& sequence, int64_t count, int64_t& budget);
 

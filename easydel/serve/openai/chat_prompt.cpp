@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "easydel/serve/openai/chat_pictures.h"
+#include "easydel/serve/openai/chat_images.h"
 #include "easydel/tokenizers/chat_parts.h"
 
 namespace easydel::serve {
@@ -11,25 +11,25 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kChatRoles{"system", "developer", "user", "assistant", "tool", "function"};
 
-// Where a message's pictures go; null where it may have none.
-struct PictureList {
+// Where a message's images go; null where it may have none.
+struct ImageList {
   const ServiceContext& context;
-  std::vector<std::string>* pictures;
+  std::vector<std::string>* images;
 };
 
-// Text parts of a content, joined as vLLM joins them; the parts themselves where there is a picture.
-Json chat_parts(const Json& parts, const std::string& path, const PictureList& list) {
+// Text parts of a content, joined as vLLM joins them; the parts themselves where there is an image.
+Json chat_parts(const Json& parts, const std::string& path, const ImageList& list) {
   std::string text;
   Json kept = Json::array();
-  bool has_picture = false;
+  bool has_image = false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string at = concat(path, "[", i, "]");
     Fields fields(parts.at(i), at + ".");
     const std::string type = fields.string("type").value_or("");
-    if (type == "image_url" && list.pictures) {
-      list.pictures->push_back(read_picture(fields, at, list.context));
+    if (type == "image_url" && list.images) {
+      list.images->push_back(read_image(fields, at, list.context));
       kept.push_back(Json::object({{"type", "image"}}));
-      has_picture = true;
+      has_image = true;
       continue;
     }
     const bool is_text = type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
@@ -41,7 +41,7 @@ Json chat_parts(const Json& parts, const std::string& path, const PictureList& l
     text += (i == 0 ? "" : "\n") + *value;
     kept.push_back(Json::object({{"type", "text"}, {"text", *value}}));
   }
-  return has_picture ? kept : Json(text);
+  return has_image ? kept : Json(text);
 }
 
 // Templates take the arguments of a call as an object; OpenAI writes them as a string.
@@ -68,7 +68,7 @@ Json chat_calls(const Json& calls, const std::string& path) {
   return out;
 }
 
-Json chat_message(const Json& given, const std::string& path, bool knows_developer, PictureList list) {
+Json chat_message(const Json& given, const std::string& path, bool knows_developer, ImageList list) {
   require_field(given.is_object(), path, path, " must be an object; got ", given.type_name(), ".");
   Json message = Json::object();
   for (const auto& [key, value] : given.as_object()) {
@@ -95,7 +95,7 @@ Json chat_message(const Json& given, const std::string& path, bool knows_develop
   if (!content) {
     message["content"] = message.contains("refusal") ? message.at("refusal") : Json("");
   } else if (content->is_array()) {
-    if (message.at("role") != Json("user")) list.pictures = nullptr;
+    if (message.at("role") != Json("user")) list.images = nullptr;
     message["content"] = chat_parts(*content, path + ".content", list);
   } else {
     require_field(content->is_string(), path + ".content", path, ".content must be a string or an array of parts; got ",
@@ -130,21 +130,21 @@ MessageFormat chat_format(const ServiceContext& context, const ToolSettings& too
 }  // namespace
 
 Json read_messages(const Json& messages, const std::string& path, const ServiceContext& context,
-                   std::vector<std::string>* pictures) {
+                   std::vector<std::string>* images) {
   require_field(messages.is_array(), path, path, " must be an array; got ", messages.type_name(), ".");
   require_field(messages.size() > 0, path, path, " must have at least one message.");
   const std::string* source = context.templates.find("default");
   const bool knows_developer = source && source->find("developer") != std::string::npos;
   Json out = Json::array();
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    out.push_back(chat_message(messages.at(i), concat(path, "[", i, "]"), knows_developer, {context, pictures}));
+    out.push_back(chat_message(messages.at(i), concat(path, "[", i, "]"), knows_developer, {context, images}));
   }
   return out;
 }
 
 ChatPromptInput read_chat_prompt(Fields& fields, const Json& messages, const ServiceContext& context) {
   ChatPromptInput input;
-  input.messages = read_messages(messages, "messages", context, context.vision ? &input.pictures : nullptr);
+  input.messages = read_messages(messages, "messages", context, context.vision ? &input.images : nullptr);
   input.tools = read_tools(fields);
   input.add_generation_prompt = fields.boolean("add_generation_prompt", true);
   input.continue_final_message = fields.boolean("continue_final_message", false);
@@ -178,9 +178,9 @@ ChatPrompt render_chat(const ServiceContext& context, const ChatPromptInput& inp
                  .now = {}};
   ChatPrompt prompt;
   prompt.text = chat_template.render(chat).text;
-  if (!input.pictures.empty()) {
-    prompt.pictures = std::make_shared<PictureInputs>(process_pictures(input.pictures, *context.vision));
-    prompt.text = context.vision->expand(prompt.text, *prompt.pictures);
+  if (!input.images.empty()) {
+    prompt.images = std::make_shared<ImageInputs>(process_images(input.images, *context.vision));
+    prompt.text = context.vision->expand(prompt.text, *prompt.images);
   }
   prompt.tokens = context.tokenizer->encode_ids(prompt.text, input.add_special_tokens);
   prompt.format = chat_format(context, input.tools, prompt.text);

@@ -28,22 +28,22 @@ ToolSettings read_tools(Fields& fields);
 std::optional<GrammarSpec> answer_grammar(const std::optional<GrammarSpec>& format, const ToolSettings& tools,
                                           const MessageFormat& parsed);
 
-// The messages of a chat, checked, as templates take them: text parts joined, arguments of calls as objects. Pictures
-// are appended to `pictures` as the bytes of their files, and their messages keep their parts; without it they are
+// The messages of a chat, checked, as templates take them: text parts joined, arguments of calls as objects. Images
+// are appended to `images` as the bytes of their files, and their messages keep their parts; without it they are
 // refused.
 Json read_messages(const Json& messages, const std::string& path, const ServiceContext& context,
-                   std::vector<std::string>* pictures = nullptr);
+                   std::vector<std::string>* images = nullptr);
 
 struct ChatPrompt {
   std::vector<int32_t> tokens;
   std::string text;
-  std::shared_ptr<const PictureInputs> pictures;  // null: none
+  std::shared_ptr<const ImageInputs> images;  // null: none
   MessageFormat format;  // with starts_in_reasoning as the prompt ends; tools and reasoning empty where not parsed
 };
 
 struct ChatPromptInput {
-  Json messages;                      // of read_messages
-  std::vector<std::string> pictures;  // likewise
+  Json messages;                    // of read_messages
+  std::vector<std::string> images;  // likewise
   ToolSettings tools;
   std::optional<Json> documents;
   bool add_generation_prompt = true;

@@ -24,7 +24,7 @@ struct ServiceOptions {
   std::vector<std::string> api_keys;                     // empty: none is asked for
   std::string chat_template;                             // its source; empty: the model's
   bool trust_request_chat_template = false;              // whether a request may bring its own
-  std::string allowed_local_media_path;                  // pictures of requests may be files below it; empty: none
+  std::string allowed_local_media_path;                  // images of requests may be files below it; empty: none
   std::string tool_parser = "auto";       // a name of tool_formats(), "auto" (by the template) or "" (none)
   std::string reasoning_parser = "auto";  // the same of reasoning_formats()
   SamplingParams default_sampling;        // of the model's generation_config; what a request leaves out
@@ -64,7 +64,7 @@ struct Route {
 class Service {
  public:
   // ConfigError for options that are not possible: no model name, an unknown parser, a template that does not parse.
-  // Without a processor of pictures requests are text alone.
+  // Without a processor of images requests are text alone.
   Service(std::shared_ptr<Engine> engine, AutoTokenizer tokenizer, ServiceOptions options = {},
           std::shared_ptr<const VisionProcessor> vision = nullptr);
   ~Service();

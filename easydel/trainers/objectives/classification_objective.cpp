@@ -1,4 +1,4 @@
-// What a whole row is: a class, several, or a number. Rows are texts or pictures.
+// What a whole row is: a class, several, or a number. Rows are texts or images.
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
@@ -126,8 +126,8 @@ class ImageClassification final : public Classification {
   static void refuse_keys_of_texts(const TrainingArguments& arguments) {
     const KeyPlace where = [](std::string_view key) { return concat("[trainer] ", key); };
     const ArgumentChecker c(where);
-    constexpr std::string_view kNoText = "Its rows have pictures: set image_field.";
-    const std::string must = "not be given for a classifier of pictures";
+    constexpr std::string_view kNoText = "Its rows have images: set image_field.";
+    const std::string must = "not be given for a classifier of images";
     c.only(arguments.text.dataset_text_field.value_or("text") == "text", "dataset_text_field", must,
            arguments.text.dataset_text_field.value_or(""), kNoText);
     c.only(!arguments.text.add_special_tokens, "add_special_tokens", must,

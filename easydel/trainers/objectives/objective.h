@@ -125,14 +125,14 @@ std::unique_ptr<Objective> make_causal_lm_objective();
 std::unique_ptr<Objective> make_seq2seq_objective();
 // The same of one that hears: what is said in a recording.
 std::unique_ptr<Objective> make_speech_objective(WhisperFeatureExtractor extractor, const BaseConfig& config);
-// And of a decoder that sees: what it writes about pictures.
+// And of a decoder that sees: what it writes about images.
 std::unique_ptr<Objective> make_vision_objective(VisionProcessor processor);
 // "embedding": vectors of texts, near each other where the texts belong together.
 std::unique_ptr<Objective> make_embedding_objective();
-// "contrastive": texts and pictures that belong together, near each other.
+// "contrastive": texts and images that belong together, near each other.
 std::unique_ptr<Objective> make_contrastive_objective(ImageProcessor processor, const BaseConfig& config);
 std::unique_ptr<Objective> make_classification_objective();
-// "classification" of pictures.
+// "classification" of images.
 std::unique_ptr<Objective> make_image_classification_objective(ImageProcessor processor);
 // "dpo": pairs of answers, against a reference. It may be absent when reference_free is set, when the rows carry
 // ref_chosen_logps and ref_rejected_logps, and with precompute_ref_log_probs, which takes the model as it begins.

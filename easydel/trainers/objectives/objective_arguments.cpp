@@ -151,14 +151,14 @@ void list_fields(GkdArguments& g, FieldVisitor& v) {
 
 void list_fields(ClassificationArguments& c, FieldVisitor& v) {
   v("label_field", c.label_field, "The column that contains the label.");
-  v("image_field", c.image_field, "The column that contains the picture, of a classifier of pictures.");
+  v("image_field", c.image_field, "The column that contains the image, of a classifier of images.");
   v("num_labels", c.num_labels, "Number of labels; null: the model's.");
   v("problem_type", c.problem_type, "Type of prediction; null: the model's, otherwise inferred from the labels.");
 }
 
 void list_pair_fields(TextArguments& t, ClassificationArguments& c, FieldVisitor& v) {
   v("dataset_text_field", t.dataset_text_field, "The column that contains the text.");
-  v("image_field", c.image_field, "The column that contains its picture.");
+  v("image_field", c.image_field, "The column that contains its image.");
 }
 
 }  // namespace easydel

@@ -150,7 +150,7 @@ struct GkdArguments {
 
 struct ClassificationArguments {
   std::string label_field = "label";
-  std::string image_field = "image";        // of a classifier of pictures
+  std::string image_field = "image";        // of a classifier of images
   std::optional<int64_t> num_labels;        // the model's
   std::optional<std::string> problem_type;  // the model's, else by the labels
 };
@@ -167,7 +167,7 @@ void list_fields(RewardArguments& reward, FieldVisitor& v);
 void list_fields(DistillationArguments& distillation, FieldVisitor& v);
 void list_fields(GkdArguments& gkd, FieldVisitor& v);
 void list_fields(ClassificationArguments& classification, FieldVisitor& v);
-// Of the trainer "contrastive": the columns of a text and of its picture.
+// Of the trainer "contrastive": the columns of a text and of its image.
 void list_pair_fields(TextArguments& text, ClassificationArguments& images, FieldVisitor& v);
 
 }  // namespace easydel

@@ -54,14 +54,14 @@ at::Tensor of_all_ranks(const at::Tensor& values, at::Device device, const Paral
   return all;
 }
 
-at::Tensor pictures_of(const std::vector<BatchRow>& own, const Parallel* parallel, at::Device device) {
+at::Tensor images_of(const std::vector<BatchRow>& own, const Parallel* parallel, at::Device device) {
   std::vector<at::Tensor> all;
   std::vector<double> size(3, 0);
   for (const BatchRow& row : own) {
-    if (!row.pictures.defined()) continue;
-    all.push_back(row.pictures);
+    if (!row.images.defined()) continue;
+    all.push_back(row.images);
     for (std::size_t i = 0; i < size.size(); ++i)
-      size[i] = static_cast<double>(row.pictures.size(static_cast<int64_t>(i) + 1));
+      size[i] = static_cast<double>(row.images.size(static_cast<int64_t>(i) + 1));
   }
   size = max_over_batch(std::move(size), parallel, device);
   if (size[0] == 0) return {};
@@ -226,7 +226,7 @@ double checksum(const std::vector<BatchRow>& rows) {
       for (int64_t i = 0; i < tensor.numel(); ++i) add(std::bit_cast<uint32_t>(values[i]));
     };
     for (const auto& [name, tensor] : row.tensors) add_floats(tensor);
-    if (row.pictures.defined()) add_floats(row.pictures);
+    if (row.images.defined()) add_floats(row.images);
     sum += hash;
   }
   return sum;
@@ -240,7 +240,7 @@ BatchRow joined(const std::vector<BatchRow>& rows) {
   int64_t segments = 0;
   for (const BatchRow& row : rows) {
     const bool has_more = !row.targets.empty() || !row.numbers.empty() || !row.series.empty() ||
-                          !row.target_ids.empty() || !row.tensors.empty() || row.pictures.defined();
+                          !row.target_ids.empty() || !row.tensors.empty() || row.images.defined();
     require<Error>(!has_more, "[make_batch] rows with values besides their labels cannot be joined.");
     int64_t position = 0;
     for (std::size_t i = 0; i < row.input_ids.size(); ++i, ++position) {
@@ -339,7 +339,7 @@ Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, 
     }
     batch.series.emplace(name, of_all_ranks(table, options.device, parallel));
   }
-  batch.pictures = pictures_of(own, parallel, options.device);
+  batch.images = images_of(own, parallel, options.device);
   for (const auto& [name, value] : own.front().tensors)
     batch.tensors.emplace(name, tensors_of(own, name, options.rows, place.first, options.device));
   return batch;

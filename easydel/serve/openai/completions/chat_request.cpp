@@ -14,7 +14,7 @@ constexpr std::array<RefusedField, 17> kChatRefused{{
     {"prediction", "predicted output is not used"},
     {"web_search_options", "the server does not search"},
     {"logits_processors", "requests cannot bring code"},
-    {"mm_processor_kwargs", "pictures are prepared as the model's files say"},
+    {"mm_processor_kwargs", "images are prepared as the model's files say"},
     {"bad_words", "use logit_bias"},
     {"allowed_token_ids", "use logit_bias or a grammar"},
     {"cache_salt", "the prefix cache is shared"},
@@ -22,7 +22,7 @@ constexpr std::array<RefusedField, 17> kChatRefused{{
     {"vllm_xargs", "it belongs to another engine"},
     {"guided_decoding_backend", "there is one backend"},
     {"guided_whitespace_pattern", "white space is the grammar's"},
-    {"media_io_kwargs", "pictures are decoded in one way"},
+    {"media_io_kwargs", "images are decoded in one way"},
     {"thinking_token_budget", "reasoning has no budget of its own; use max_completion_tokens"},
     {"suffix", "it belongs to completions of code models"},
 }};
@@ -94,7 +94,7 @@ ChatRequest read_chat_request(const ServiceContext& context, const Json& body) {
                   .priority = chat.settings.priority,
                   .adapter = chat.settings.model.adapter,
                   .kind = RequestKind::Generate,
-                  .pictures = chat.prompt.pictures};
+                  .images = chat.prompt.images};
   return chat;
 }
 

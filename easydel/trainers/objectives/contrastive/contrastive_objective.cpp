@@ -1,4 +1,4 @@
-// Texts and the pictures that they belong to, near each other in one space: the loss of CLIP and of SigLIP.
+// Texts and the images that they belong to, near each other in one space: the loss of CLIP and of SigLIP.
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"

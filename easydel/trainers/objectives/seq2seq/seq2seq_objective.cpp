@@ -32,7 +32,7 @@ void refuse_keys_of_decoders(const TrainingArguments& arguments, bool hears) {
          "not be given for an encoder-decoder", text.dataset_text_field.value_or(""),
          "It reads prompt and completion; format_fields renames columns.");
   c.only(text.freeze_vision_tower, "freeze_vision_tower", "be true for an encoder-decoder", "false",
-         "It has no tower for pictures.");
+         "It has no tower for images.");
   c.only(arguments.neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", "be null or 0 for an encoder-decoder",
          arguments.neftune_noise_alpha.value_or(0), "The noise is defined for one sequence.");
   c.only(arguments.loss().shift_tokens, "loss_config", "not set shift_tokens for an encoder-decoder", "false",

@@ -1,4 +1,4 @@
-// What a decoder that sees writes about pictures.
+// What a decoder that sees writes about images.
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
@@ -15,7 +15,7 @@ void refuse_keys_of_texts(const TrainingArguments& arguments) {
   const KeyPlace where = [](std::string_view key) { return concat("[trainer] ", key); };
   const ArgumentChecker c(where);
   const TextArguments& text = arguments.text;
-  constexpr std::string_view kRows = "Rows with pictures are padded.";
+  constexpr std::string_view kRows = "Rows with images are padded.";
   c.only(!text.packing, "packing", "be false for a model that sees", "true", kRows);
   c.only(!text.eval_packing.value_or(false), "eval_packing", "be false for a model that sees", "true", kRows);
   c.only(!text.padding_free, "padding_free", "be false for a model that sees", "true", kRows);
@@ -48,15 +48,15 @@ class VisionObjective final : public Objective {
                                             .add_special_tokens = arguments.text.add_special_tokens.value_or(true),
                                             .completion_only_loss = arguments.text.counts_completions_alone()});
     return [read, processor = processor_](const data::Row& row) -> std::optional<data::Example> {
-      const PictureInputs pictures = read_pictures(row, *processor);
-      data::Example example = read(row, pictures.tokens.size(), [&](const std::string& text) {
+      const ImageInputs images = read_images(row, *processor);
+      data::Example example = read(row, images.tokens.size(), [&](const std::string& text) {
         try {
-          return processor->expand(text, pictures);
+          return processor->expand(text, images);
         } catch (const ConfigError& error) {
           fail<FormatError>("[", row.place(), "] ", error.what());
         }
       });
-      if (!pictures.tokens.empty()) example.tensors["pictures"] = to_floats(pictures.pixel_values);
+      if (!images.tokens.empty()) example.tensors["images"] = to_floats(images.pixel_values);
       BatchRow counted{.input_ids = example.input_ids, .labels = example.labels};
       return count_targets(counted) > 0 ? std::optional(std::move(example)) : std::nullopt;
     };
@@ -64,8 +64,8 @@ class VisionObjective final : public Objective {
 
   std::vector<BatchRow> rows(const data::Example& example) const override {
     BatchRow row{.input_ids = example.input_ids, .labels = example.labels};
-    if (const auto found = example.tensors.find("pictures"); found != example.tensors.end())
-      row.pictures = to_tensor(found->second);
+    if (const auto found = example.tensors.find("images"); found != example.tensors.end())
+      row.images = to_tensor(found->second);
     return {row};
   }
 
@@ -77,19 +77,19 @@ class VisionObjective final : public Objective {
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     ModelInputs inputs = batch.inputs();
-    inputs.pixel_values = batch.pictures;
+    inputs.pixel_values = batch.images;
     return language_model_loss(model, std::move(inputs), context);
   }
 
  private:
-  static PictureInputs read_pictures(const data::Row& row, const VisionProcessor& processor) {
-    std::vector<at::Tensor> pictures;
-    for (const Json& value : data::pictures_of(row)) {
-      const std::string name = concat("picture ", pictures.size() + 1);
+  static ImageInputs read_images(const data::Row& row, const VisionProcessor& processor) {
+    std::vector<at::Tensor> images;
+    for (const Json& value : data::images_of(row)) {
+      const std::string name = concat("image ", images.size() + 1);
       const std::string bytes = data::media_bytes(row, value, name);
-      pictures.push_back(processor.image_processor().decode(bytes, concat(row.place(), ": ", name)));
+      images.push_back(processor.image_processor().decode(bytes, concat(row.place(), ": ", name)));
     }
-    return pictures.empty() ? PictureInputs() : processor(pictures);
+    return images.empty() ? ImageInputs() : processor(images);
   }
 
   std::shared_ptr<const VisionProcessor> processor_;

@@ -1,4 +1,4 @@
-#include "easydel/serve/openai/chat_pictures.h"
+#include "easydel/serve/openai/chat_images.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -36,7 +36,7 @@ std::string local_bytes(const std::string& name, const std::string& allowed, con
 
 }  // namespace
 
-std::string read_picture(Fields& part, const std::string& at, const ServiceContext& context) {
+std::string read_image(Fields& part, const std::string& at, const ServiceContext& context) {
   const Json* given = part.object("image_url");
   require_field(given != nullptr, at + ".image_url", at, ".image_url is required.");
   Fields fields(*given, at + ".image_url.");
@@ -44,7 +44,7 @@ std::string read_picture(Fields& part, const std::string& at, const ServiceConte
   const std::string url = fields.string("url").value_or("");
   const std::string detail = fields.string("detail").value_or("auto");
   require_field(detail == "auto", fields.path("detail"), fields.path("detail"),
-                " must be auto: the model sees pictures in one size; got \"", detail, "\".");
+                " must be auto: the model sees images in one size; got \"", detail, "\".");
   fields.refuse_rest();
   part.refuse_rest();
   if (url.starts_with("data:")) return data_uri_bytes(url, path);
@@ -54,10 +54,10 @@ std::string read_picture(Fields& part, const std::string& at, const ServiceConte
   refuse_field(path, path, " must be a data URI: the server fetches nothing; got \"", url.substr(0, 40), "\".");
 }
 
-PictureInputs process_pictures(const std::vector<std::string>& pictures, const VisionProcessor& vision) {
+ImageInputs process_images(const std::vector<std::string>& images, const VisionProcessor& vision) {
   std::vector<at::Tensor> decoded;
-  for (std::size_t i = 0; i < pictures.size(); ++i)
-    decoded.push_back(vision.image_processor().decode(pictures[i], concat("picture ", i + 1)));
+  for (std::size_t i = 0; i < images.size(); ++i)
+    decoded.push_back(vision.image_processor().decode(images[i], concat("image ", i + 1)));
   try {
     return vision(decoded);
   } catch (const ShapeError& error) {  // of a size that the model's files do not let be prepared

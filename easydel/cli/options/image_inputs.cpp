@@ -1,4 +1,4 @@
-#include "easydel/cli/options/picture_inputs.h"
+#include "easydel/cli/options/image_inputs.h"
 
 #include <ATen/ATen.h>
 
@@ -7,18 +7,18 @@
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/config/auto_config.h"
-#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/infra/registry.h"
 #include "easydel/io/hub/hub.h"
 #include "easydel/processors/vision_processor.h"
 
 namespace easydel::cli {
 
-at::Tensor read_pictures(const ModelOptions& options, const std::vector<std::string>& files) {
+at::Tensor read_images(const ModelOptions& options, const std::vector<std::string>& files) {
   const ImageProcessor processor = AutoImageProcessor::from_pretrained(options.model, {.revision = options.revision});
-  std::vector<at::Tensor> pictures;
-  for (const std::string& file : files) pictures.push_back(processor.load(file));
-  return processor(pictures);
+  std::vector<at::Tensor> images;
+  for (const std::string& file : files) images.push_back(processor.load(file));
+  return processor(images);
 }
 
 at::Tensor read_texts(const ModelOptions& options, const BaseModule& module, const std::vector<std::string>& texts) {
@@ -40,16 +40,16 @@ at::Tensor read_texts(const ModelOptions& options, const BaseModule& module, con
   return ids;
 }
 
-PromptInputs picture_prompt(const PictureInputs& pictures, const BaseModule& module, const at::Tensor& input_ids) {
-  const auto* seeing = dynamic_cast<const SeesPictures*>(&module);
-  require<ConfigError>(seeing != nullptr, "[pictures] ", module.type_name(), " takes text alone.");
-  PromptInputs inputs{.pixel_values = pictures.pixel_values,
-                      .image_sizes = pictures.image_sizes,
-                      .pixel_attention_mask = pictures.pixel_attention_mask,
-                      .image_grid_thw = pictures.image_grid_thw,
-                      .pixel_values_videos = pictures.pixel_values_videos,
-                      .video_grid_thw = pictures.video_grid_thw};
-  if (seeing->sees_whole_pictures()) inputs.token_type_ids = input_ids.eq(seeing->image_token_id()).to(at::kLong);
+PromptInputs image_prompt(const ImageInputs& images, const BaseModule& module, const at::Tensor& input_ids) {
+  const auto* seeing = dynamic_cast<const AcceptsImages*>(&module);
+  require<ConfigError>(seeing != nullptr, "[images] ", module.type_name(), " takes text alone.");
+  PromptInputs inputs{.pixel_values = images.pixel_values,
+                      .image_sizes = images.image_sizes,
+                      .pixel_attention_mask = images.pixel_attention_mask,
+                      .image_grid_thw = images.image_grid_thw,
+                      .pixel_values_videos = images.pixel_values_videos,
+                      .video_grid_thw = images.video_grid_thw};
+  if (seeing->needs_whole_images()) inputs.token_type_ids = input_ids.eq(seeing->image_token_id()).to(at::kLong);
   return inputs;
 }
 

@@ -1,4 +1,4 @@
-// What stands in a text in the place of a picture: a processor class of transformers, as its files describe it.
+// What stands in a text in the place of an image: a processor class of transformers, as its files describe it.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,17 @@
 
 namespace easydel {
 
-struct PicturePrompt {
+struct ImagePrompt {
   std::vector<int64_t> tokens;     // features of each piece
-  std::vector<std::string> texts;  // of each picture, in the place of its placeholder
+  std::vector<std::string> texts;  // of each image, in the place of its placeholder
 };
 
-class PicturePrompts {
+class ImagePrompts {
  public:
-  virtual ~PicturePrompts() = default;
-  // For the next picture, in texts as users write them.
+  virtual ~ImagePrompts() = default;
+  // For the next image, in texts as users write them.
   virtual const std::string& placeholder() const = 0;
-  virtual PicturePrompt operator()(const ProcessedImages& images) const = 0;
+  virtual ImagePrompt operator()(const ProcessedImages& images) const = 0;
   // The same of videos: no placeholder where the class has none.
   virtual const std::string& video_placeholder() const;
   virtual void check_videos() const;  // NotSupportedError where they are not taken
@@ -34,7 +34,7 @@ class PicturePrompts {
 
 // The files of a directory: processor_config.json and tokenizer_config.json (null: none). NotSupportedError on a class
 // that is not here, ConfigError on wrong values; messages begin with `where`.
-std::unique_ptr<const PicturePrompts> make_picture_prompts(const Json& processor, const Json& tokenizer,
-                                                           const std::string& where);
+std::unique_ptr<const ImagePrompts> make_image_prompts(const Json& processor, const Json& tokenizer,
+                                                       const std::string& where);
 
 }  // namespace easydel

@@ -1,4 +1,4 @@
-// Pictures of a chat: image_url parts to the bytes of a file, and those to what the model takes.
+// Images of a chat: image_url parts to the bytes of a file, and those to what the model takes.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace easydel::serve {
 
 // The bytes of a part {"type": "image_url", "image_url": {"url": …}}: a data URI, or file:// below
 // allowed_local_media_path. 400 for anything else; `at` is the part's path.
-std::string read_picture(Fields& part, const std::string& at, const ServiceContext& context);
+std::string read_image(Fields& part, const std::string& at, const ServiceContext& context);
 
-// FormatError and NotSupportedError name the picture that cannot be decoded.
-PictureInputs process_pictures(const std::vector<std::string>& pictures, const VisionProcessor& vision);
+// FormatError and NotSupportedError name the image that cannot be decoded.
+ImageInputs process_images(const std::vector<std::string>& images, const VisionProcessor& vision);
 
 }  // namespace easydel::serve

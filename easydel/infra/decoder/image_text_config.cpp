@@ -1,4 +1,4 @@
-#include "easydel/infra/decoder/picture_config.h"
+#include "easydel/infra/decoder/image_text_config.h"
 
 #include "easydel/infra/parallel/weight_specs.h"
 
@@ -18,9 +18,8 @@ void take_from_decoder(BaseConfig& config, const SubConfig& text) {
   config.rope = text->rope;
 }
 
-PartitionRules picture_rules(const BaseConfig& config,
-                             const std::vector<std::pair<std::string, const SubConfig*>>& parts,
-                             std::vector<PartitionRule> own, bool fully_sharded) {
+PartitionRules image_rules(const BaseConfig& config, const std::vector<std::pair<std::string, const SubConfig*>>& parts,
+                           std::vector<PartitionRule> own, bool fully_sharded) {
   std::vector<PartitionRule> rules;
   for (const char* whole : {"model.", ""}) {
     for (const auto& [prefix, sub] : parts) {

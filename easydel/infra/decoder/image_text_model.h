@@ -1,4 +1,4 @@
-// A tower for pictures, a projector and a decoder: features of pictures stand in the place of placeholder tokens.
+// A tower for images, a projector and a decoder: features of images stand in the place of placeholder tokens.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "easydel/infra/config/sub_config.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/infra/decoder/decoder.h"
-#include "easydel/infra/decoder/sees_pictures.h"
 #include "easydel/infra/files/weights.h"
 
 namespace easydel {
 
-// The base model. A family adds its parts, and says what features the pictures of a call have.
-class PictureModel : public BaseModule, public OlderFileNames, public SeesPictures {
+// The base model. A family adds its parts, and says what features the images of a call have.
+class ImageTextModel : public BaseModule, public OlderFileNames, public AcceptsImages {
  public:
   std::vector<std::string> extra_inputs() const override { return {"pixel_values"}; }
   ModelOutput forward(const PreparedInputs& inputs) const override;
@@ -21,26 +21,26 @@ class PictureModel : public BaseModule, public OlderFileNames, public SeesPictur
   std::vector<std::string> older_names(const std::string& path) const override;
 
   int64_t image_token_id() const override { return image_token_; }
-  at::Tensor picture_features(const ModelInputs& pictures) const override;
-  at::Tensor embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
-                                 const at::Tensor& places) const override;
+  at::Tensor encode_images(const ModelInputs& images) const override;
+  at::Tensor embed_with_images(const at::Tensor& ids_BT, const at::Tensor& features,
+                               const at::Tensor& places) const override;
 
   const Embedding& embeddings() const { return *embeddings_; }
 
  protected:
   struct Spec {
     int64_t image_token = 0;
-    double embedding_scale = 1;  // of tokens; pictures are not scaled
+    double embedding_scale = 1;  // of tokens; images are not scaled
   };
-  PictureModel(const BaseConfig& config, Spec spec);
+  ImageTextModel(const BaseConfig& config, Spec spec);
   void add_tower(const char* name, const SubConfig& config);
   void add_decoder(const char* name, const SubConfig& config);
 
   const BaseModule& tower() const { return *tower_; }
   BaseModule& decoder() const { return *decoder_; }
-  // What the tower is given of a call: on a mesh, all pictures on every rank.
+  // What the tower is given of a call: on a mesh, all images on every rank.
   PreparedInputs tower_inputs(const PreparedInputs& given) const;
-  // Of all pictures, one after the other: [pictures, tokens, D] or [tokens, D].
+  // Of all images, one after the other: [images, tokens, D] or [tokens, D].
   virtual at::Tensor image_features(const PreparedInputs& given) const = 0;
 
  private:
@@ -54,7 +54,7 @@ class PictureModel : public BaseModule, public OlderFileNames, public SeesPictur
 };
 
 // With a head of tokens on top.
-class PictureLMModule : public CausalLMModule, public OlderFileNames, public SeesPictures {
+class ImageTextModule : public CausalLMModule, public OlderFileNames, public AcceptsImages {
  public:
   TaskType model_task() const override { return TaskType::ImageTextToText; }
   std::vector<std::string> extra_inputs() const override { return seeing_->extra_inputs(); }
@@ -63,32 +63,30 @@ class PictureLMModule : public CausalLMModule, public OlderFileNames, public See
   std::vector<std::string> older_names(const std::string& path) const override;
 
   int64_t image_token_id() const override { return seeing_->image_token_id(); }
-  bool sees_whole_pictures() const override { return seeing_->sees_whole_pictures(); }
-  at::Tensor picture_features(const ModelInputs& pictures) const override {
-    return seeing_->picture_features(pictures);
-  }
-  at::Tensor embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
-                                 const at::Tensor& places) const override {
-    return seeing_->embed_with_pictures(ids_BT, features, places);
+  bool needs_whole_images() const override { return seeing_->needs_whole_images(); }
+  at::Tensor encode_images(const ModelInputs& images) const override { return seeing_->encode_images(images); }
+  at::Tensor embed_with_images(const at::Tensor& ids_BT, const at::Tensor& features,
+                               const at::Tensor& places) const override {
+    return seeing_->embed_with_images(ids_BT, features, places);
   }
 
  protected:
   using Names = std::vector<std::pair<std::string, std::string>>;
-  explicit PictureLMModule(const BaseConfig& config) : CausalLMModule(config, "model") {}
+  explicit ImageTextModule(const BaseConfig& config) : CausalLMModule(config, "model") {}
   // In LLaVA's files, and those of its relatives, the decoder is a whole language model, and the rest has no prefix.
   static const Names& llava_names();
-  void set_model(PictureModel& model, const Names& file_names, const Names& head_names);
+  void set_model(ImageTextModel& model, const Names& file_names, const Names& head_names);
 
  private:
-  PictureModel* seeing_ = nullptr;
+  ImageTextModel* seeing_ = nullptr;
 };
 
 // Over a base model M, whose config type is M::ConfigType, with LLaVA's names in files.
 template <class M>
-class PictureLM : public PictureLMModule {
+class ImageTextLM : public ImageTextModule {
  public:
   using ConfigType = typename M::ConfigType;
-  explicit PictureLM(const ConfigType& config) : PictureLMModule(config) {
+  explicit ImageTextLM(const ConfigType& config) : ImageTextModule(config) {
     set_model(add<M>("model", config), llava_names(), {{"lm_head.", "language_model.lm_head."}});
   }
 };

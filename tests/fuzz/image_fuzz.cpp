@@ -3,7 +3,7 @@
 
 using namespace easydel;
 
-// The format that the first bytes say, as decode_image takes it; a picture that is read stands upright in one step
+// The format that the first bytes say, as decode_image takes it; an image that is read stands upright in one step
 // more.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   constexpr int64_t kMaxPixels = 1 << 16;

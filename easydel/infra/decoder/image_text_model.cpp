@@ -1,5 +1,5 @@
 // Letters: B batch, T tokens, D hidden.
-#include "easydel/infra/decoder/picture_model.h"
+#include "easydel/infra/decoder/image_text_model.h"
 
 #include <ATen/ATen.h>
 
@@ -22,7 +22,7 @@ std::unique_ptr<BaseModule> make_part(const SubConfig& sub, const BaseConfig& pa
   return Registry::instance().make_child(*sub.under(parent), TaskType::BaseModule);
 }
 
-void clear_pictures(PreparedInputs& inputs) {
+void clear_images(PreparedInputs& inputs) {
   inputs.pixel_values.reset();
   inputs.pixel_attention_mask.reset();
   inputs.image_sizes.reset();
@@ -31,18 +31,18 @@ void clear_pictures(PreparedInputs& inputs) {
 
 }  // namespace
 
-PictureModel::PictureModel(const BaseConfig& config, Spec spec)
+ImageTextModel::ImageTextModel(const BaseConfig& config, Spec spec)
     : BaseModule(config), image_token_(spec.image_token), embedding_scale_(spec.embedding_scale) {}
 
-void PictureModel::add_tower(const char* name, const SubConfig& sub) {
+void ImageTextModel::add_tower(const char* name, const SubConfig& sub) {
   std::unique_ptr<BaseModule> made = make_part(sub, config());
   tower_ = made.get();
   attach(name, std::move(made));
   require<NotSupportedError>(tower_->main_input_name() == "pixel_values", "[", type_name(),
-                             "] vision_config must be a tower for pictures; got \"", sub->model_type(), "\".");
+                             "] vision_config must be a tower for images; got \"", sub->model_type(), "\".");
 }
 
-void PictureModel::add_decoder(const char* name, const SubConfig& sub) {
+void ImageTextModel::add_decoder(const char* name, const SubConfig& sub) {
   std::unique_ptr<BaseModule> made = make_part(sub, config());
   decoder_ = made.get();
   attach(name, std::move(made));
@@ -50,7 +50,7 @@ void PictureModel::add_decoder(const char* name, const SubConfig& sub) {
   vocab_size_ = sub->vocab_size;
 }
 
-std::vector<std::string> PictureModel::older_names(const std::string& path) const {
+std::vector<std::string> ImageTextModel::older_names(const std::string& path) const {
   std::vector<std::string> names;
   const std::string tower = "vision_tower.";
   const std::size_t at = path.find(tower);
@@ -61,14 +61,14 @@ std::vector<std::string> PictureModel::older_names(const std::string& path) cons
   return names;
 }
 
-void PictureModel::prepare_whole(PreparedInputs& inputs) const {
+void ImageTextModel::prepare_whole(PreparedInputs& inputs) const {
   if (!inputs.pixel_values.defined()) return;
   require<ConfigError>(inputs.input_ids.defined(), "[", type_name(),
                        "] pixel_values need input_ids, whose placeholders say where they go; got inputs_embeds.");
   inputs.mm_token_type_ids = number_placeholders(inputs.input_ids.eq(image_token_));
 }
 
-PreparedInputs PictureModel::tower_inputs(const PreparedInputs& given) const {
+PreparedInputs ImageTextModel::tower_inputs(const PreparedInputs& given) const {
   PreparedInputs inputs{ModelInputs{}};
   inputs.pixel_values = given.pixel_values;
   inputs.pixel_attention_mask = given.pixel_attention_mask;
@@ -78,7 +78,7 @@ PreparedInputs PictureModel::tower_inputs(const PreparedInputs& given) const {
   inputs.dropout_key = given.dropout_key;
   if (!parallel()) return inputs;
   require<NotSupportedError>(parallel()->mesh().size(parallel()->sequence()) == 1, "[", type_name(),
-                             "] the patches of a picture are not split over the axes of the sequence. Use dp, fsdp or "
+                             "] the patches of an image are not split over the axes of the sequence. Use dp, fsdp or "
                              "tp.");
   BatchPart part;
   part.batch = part.given_batch = given.pixel_values.size(0);
@@ -87,72 +87,72 @@ PreparedInputs PictureModel::tower_inputs(const PreparedInputs& given) const {
   return inputs;
 }
 
-at::Tensor PictureModel::with_images(const at::Tensor& embeds_BTD, const PreparedInputs& inputs,
-                                     const at::Tensor& features) const {
+at::Tensor ImageTextModel::with_images(const at::Tensor& embeds_BTD, const PreparedInputs& inputs,
+                                       const at::Tensor& features) const {
   const at::Tensor& numbers = inputs.mm_token_type_ids;
   const int64_t known = features.size(0);
   const int64_t places = numbers.numel() > 0 ? numbers.max().item<int64_t>() : 0;  // fewer on some ranks of a mesh
   require<ShapeError>(parallel() ? places <= known : places == known, "[", type_name(),
-                      "] the pictures need a placeholder of token ", image_token_, " for each of their ", known,
+                      "] the images need a placeholder of token ", image_token_, " for each of their ", known,
                       " features; got ", places, ".");
   return put_features(embeds_BTD, numbers, features);
 }
 
-at::Tensor PictureModel::embed_tokens(const at::Tensor& ids_BT) const {
+at::Tensor ImageTextModel::embed_tokens(const at::Tensor& ids_BT) const {
   // The placeholder may be an id behind the vocabulary, which no table has.
   ModelInputs inputs;
   inputs.input_ids = image_token_ >= vocab_size_ ? ids_BT.masked_fill(ids_BT.eq(image_token_), 0) : ids_BT;
   return embed(inputs, *embeddings_, embedding_scale_);
 }
 
-at::Tensor PictureModel::picture_features(const ModelInputs& pictures) const {
-  const at::Tensor features = image_features(PreparedInputs(pictures));
+at::Tensor ImageTextModel::encode_images(const ModelInputs& images) const {
+  const at::Tensor features = image_features(PreparedInputs(images));
   return features.reshape({-1, features.size(-1)});
 }
 
-at::Tensor PictureModel::embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
+at::Tensor ImageTextModel::embed_with_images(const at::Tensor& ids_BT, const at::Tensor& features,
                                              const at::Tensor& places) const {
   const at::Tensor embeds = embed_tokens(ids_BT);
   return embeds.flatten(0, 1).index_copy(0, places, features.to(embeds.scalar_type())).view_as(embeds);
 }
 
-ModelOutput PictureModel::forward(const PreparedInputs& given) const {
+ModelOutput ImageTextModel::forward(const PreparedInputs& given) const {
   PreparedInputs inputs = given;
   at::Tensor features;
   if (inputs.input_ids.defined()) {
     inputs.inputs_embeds = embed_tokens(inputs.input_ids);
     if (inputs.pixel_values.defined()) {
-      features = image_features(inputs);  // of all pictures: a row may have any
+      features = image_features(inputs);  // of all images: a row may have any
       inputs.inputs_embeds = with_images(inputs.inputs_embeds, inputs, features.reshape({-1, features.size(-1)}));
     }
     inputs.input_ids.reset();
   }
-  clear_pictures(inputs);
+  clear_images(inputs);
   ModelOutput out = decoder_->forward(inputs);
   out.image_hidden_states = features;
   return out;
 }
 
-const PictureLMModule::Names& PictureLMModule::llava_names() {
+const ImageTextModule::Names& ImageTextModule::llava_names() {
   static const Names names = {{"model.language_model.", "language_model.model."},
                               {"model.vision_tower.", "vision_tower."},
                               {"model.multi_modal_projector.", "multi_modal_projector."}};
   return names;
 }
 
-void PictureLMModule::set_model(PictureModel& model, const Names& file_names, const Names& head_names) {
+void ImageTextModule::set_model(ImageTextModel& model, const Names& file_names, const Names& head_names) {
   seeing_ = &model;
   add_head(model, model.embeddings());
   rename_in_files(*this, file_names);
   rename_in_files(lm_head(), head_names);
 }
 
-void PictureLMModule::prepare_whole(PreparedInputs& inputs) const {
+void ImageTextModule::prepare_whole(PreparedInputs& inputs) const {
   CausalLMModule::prepare_whole(inputs);
   seeing_->prepare_whole(inputs);
 }
 
-std::vector<std::string> PictureLMModule::older_names(const std::string& path) const {
+std::vector<std::string> ImageTextModule::older_names(const std::string& path) const {
   std::vector<std::string> names = seeing_->older_names(path);
   // The names of memory: what the table of file names makes of this is the path itself, in the shape of files.
   if (path.starts_with("model.")) names.push_back("model." + path);

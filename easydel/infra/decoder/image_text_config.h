@@ -13,8 +13,7 @@ namespace easydel {
 void take_from_decoder(BaseConfig& config, const SubConfig& text);
 
 // The rules of the parts, with or without the prefix of the whole, then `own`, then none for the rest.
-PartitionRules picture_rules(const BaseConfig& config,
-                             const std::vector<std::pair<std::string, const SubConfig*>>& parts,
-                             std::vector<PartitionRule> own, bool fully_sharded);
+PartitionRules image_rules(const BaseConfig& config, const std::vector<std::pair<std::string, const SubConfig*>>& parts,
+                           std::vector<PartitionRule> own, bool fully_sharded);
 
 }  // namespace easydel

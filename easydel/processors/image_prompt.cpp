@@ -1,4 +1,4 @@
-#include "easydel/processors/picture_prompt.h"
+#include "easydel/processors/image_prompt.h"
 
 #include <ATen/ATen.h>
 
@@ -70,7 +70,7 @@ double rate_of(const ProcessedVideo& video) {
   return *video.fps;
 }
 
-class LlavaPrompts : public PicturePrompts {
+class LlavaPrompts : public ImagePrompts {
  public:
   explicit LlavaPrompts(const PromptReader& read) {
     const Json* patch = read.find("patch_size");
@@ -88,11 +88,11 @@ class LlavaPrompts : public PicturePrompts {
 
   const std::string& placeholder() const override { return image_token_; }
 
-  PicturePrompt operator()(const ProcessedImages& images) const override {
+  ImagePrompt operator()(const ProcessedImages& images) const override {
     const int64_t height = images.pixel_values.size(2), width = images.pixel_values.size(3);
     const int64_t features =
         (height / patch_size_) * (width / patch_size_) + additional_tokens_ - (leaves_class_token_out_ ? 1 : 0);
-    require<ShapeError>(features > 0, "[VisionProcessor] pictures of ", height, " x ", width, " must have a patch of ",
+    require<ShapeError>(features > 0, "[VisionProcessor] images of ", height, " x ", width, " must have a patch of ",
                         patch_size_, "; got ", features, ".");
     const std::size_t count = images.pieces.size();
     return {std::vector<int64_t>(count, features), std::vector<std::string>(count, repeated(image_token_, features))};
@@ -104,7 +104,7 @@ class LlavaPrompts : public PicturePrompts {
   bool leaves_class_token_out_ = false;
 };
 
-class Gemma3Prompts : public PicturePrompts {
+class Gemma3Prompts : public ImagePrompts {
  public:
   Gemma3Prompts(const PromptReader& read, const PromptReader& tokenizer) {
     read("image_seq_length", features_, 1);
@@ -117,11 +117,11 @@ class Gemma3Prompts : public PicturePrompts {
 
   const std::string& placeholder() const override { return begin_; }
 
-  // As in transformers, whose processor shows pictures once unless a call says otherwise.
+  // As in transformers, whose processor shows images once unless a call says otherwise.
   void adjust(ImageProcessor& images) const override { images.set_pan_and_scan(std::nullopt); }
 
-  PicturePrompt operator()(const ProcessedImages& images) const override {
-    PicturePrompt prompt;
+  ImagePrompt operator()(const ProcessedImages& images) const override {
+    ImagePrompt prompt;
     for (const int64_t pieces : images.pieces) {
       prompt.tokens.insert(prompt.tokens.end(), static_cast<std::size_t>(pieces), features_);
       std::string text = text_;
@@ -139,7 +139,7 @@ class Gemma3Prompts : public PicturePrompts {
   std::string begin_ = "<start_of_image>", text_;
 };
 
-class PixtralPrompts : public PicturePrompts {
+class PixtralPrompts : public ImagePrompts {
  public:
   explicit PixtralPrompts(const PromptReader& read) {
     read("patch_size", patch_size_, 1);
@@ -155,12 +155,12 @@ class PixtralPrompts : public PicturePrompts {
 
   void adjust(ImageProcessor& images) const override { images.set_patch_size(patch_size_); }
 
-  PicturePrompt operator()(const ProcessedImages& images) const override {
-    PicturePrompt prompt;
+  ImagePrompt operator()(const ProcessedImages& images) const override {
+    ImagePrompt prompt;
     for (const HeightWidth& size : images.sizes) {
       const int64_t rows = size.height / patch_size_, columns = size.width / patch_size_;
-      require<ShapeError>(rows > 0 && columns > 0, "[VisionProcessor] pictures must have a patch of ", patch_size_,
-                          " x ", patch_size_, "; got ", size.height, " x ", size.width, ".");
+      require<ShapeError>(rows > 0 && columns > 0, "[VisionProcessor] images must have a patch of ", patch_size_, " x ",
+                          patch_size_, "; got ", size.height, " x ", size.width, ".");
       const std::string row = repeated(image_token_, columns);
       prompt.tokens.push_back(rows * columns);
       prompt.texts.push_back(repeated(row + break_token_, rows - 1) + row + end_token_);
@@ -173,7 +173,7 @@ class PixtralPrompts : public PicturePrompts {
   std::string image_token_ = "[IMG]", break_token_ = "[IMG_BREAK]", end_token_ = "[IMG_END]";
 };
 
-class SmolVLMPrompts : public PicturePrompts {
+class SmolVLMPrompts : public ImagePrompts {
  public:
   SmolVLMPrompts(const PromptReader& read, const PromptReader& tokenizer) {
     read("image_seq_len", features_, 1);
@@ -185,8 +185,8 @@ class SmolVLMPrompts : public PicturePrompts {
 
   const std::string& placeholder() const override { return image_token_; }
 
-  PicturePrompt operator()(const ProcessedImages& images) const override {
-    PicturePrompt prompt;
+  ImagePrompt operator()(const ProcessedImages& images) const override {
+    ImagePrompt prompt;
     prompt.tokens.assign(images.sizes.size(), features_);
     const std::string features = repeated(image_token_, features_);
     const std::string alone = around_ + whole_ + features + around_;
@@ -227,17 +227,17 @@ class SmolVLMPrompts : public PicturePrompts {
   std::string image_token_ = "<image>", around_ = "<fake_token_around_image>", whole_ = "<global-img>";
 };
 
-class QwenPrompts : public PicturePrompts {
+class QwenPrompts : public ImagePrompts {
  public:
   explicit QwenPrompts(const std::string& class_name)
       : tells_times_(class_name == "Qwen3VLProcessor"), counts_seconds_(class_name == "Qwen2_5_VLProcessor") {}
 
   const std::string& placeholder() const override { return image_token_; }
 
-  PicturePrompt operator()(const ProcessedImages& images) const override {
+  ImagePrompt operator()(const ProcessedImages& images) const override {
     const at::Tensor& grid = images.image_grid_thw;
     require<ConfigError>(grid.defined(), "[VisionProcessor] Qwen's processors need a Qwen2VLImageProcessor.");
-    PicturePrompt prompt;
+    ImagePrompt prompt;
     for (int64_t i = 0; i < grid.size(0); ++i) {
       prompt.tokens.push_back(grid[i].prod().item<int64_t>() / (images.merge_size * images.merge_size));
       prompt.texts.push_back(repeated(image_token_, prompt.tokens.back()));
@@ -281,23 +281,23 @@ class QwenPrompts : public PicturePrompts {
 
 }  // namespace
 
-const std::string& PicturePrompts::video_placeholder() const {
+const std::string& ImagePrompts::video_placeholder() const {
   static const std::string kNone;
   return kNone;
 }
 
-void PicturePrompts::check_videos() const {
+void ImagePrompts::check_videos() const {
   fail<NotSupportedError>(
-      "[VisionProcessor] this model's processor takes pictures alone. Videos: qwen2_vl, qwen3_vl, smolvlm.");
+      "[VisionProcessor] this model's processor takes images alone. Videos: qwen2_vl, qwen3_vl, smolvlm.");
 }
 
-std::string PicturePrompts::of_video(const ProcessedVideo&) const {
+std::string ImagePrompts::of_video(const ProcessedVideo&) const {
   check_videos();
   return {};
 }
 
-std::unique_ptr<const PicturePrompts> make_picture_prompts(const Json& processor, const Json& tokenizer,
-                                                           const std::string& where) {
+std::unique_ptr<const ImagePrompts> make_image_prompts(const Json& processor, const Json& tokenizer,
+                                                       const std::string& where) {
   const PromptReader read(processor, where), of_tokenizer(tokenizer, where);
   const Json* type = read.find("processor_class");
   const std::string name = type && type->is_string() ? type->as_string() : "LlavaProcessor";
