@@ -32,7 +32,7 @@ function(easydel_unity target batch_size files)
     get_source_file_property(_alone ${_file} SKIP_UNITY_BUILD_INCLUSION)
     get_source_file_property(_options ${_file} COMPILE_OPTIONS)
     get_source_file_property(_definitions ${_file} COMPILE_DEFINITIONS)
-    if(_alone OR _options OR _definitions)
+    if(_alone OR _options OR _definitions OR IS_ABSOLUTE ${_file})  # absolute: generated while building
       list(APPEND _sources ${_file})
       continue()
     endif()
