@@ -408,7 +408,7 @@ std::vector<SettingProbe> classification_probes() {
   return {{"dataset_text_field", "other"},
           {"add_special_tokens", false},
           {"label_field", "kind"},
-          {"image_field", "image"},
+          {"image_field", "photo"},
           {"num_labels", 3},
           {"problem_type", "multi_label_classification"}};
 }
