@@ -1,5 +1,5 @@
 """Fails when a name of EasyDeL's documents has no row in docs/from-easydel.md; when a row says that something is there
-which no header declares, or which no test shows; or when the README's table of models and the keys in docs/elarge.md are
+which no header declares, or which no test shows; or when the table in docs/models.md and the keys in docs/elarge.md are
 not what `easydel models` and `easydel elarge --keys` print.
 usage: docs_test.py SOURCE_DIRECTORY [EASYDEL]"""
 
@@ -120,8 +120,8 @@ if __name__ == "__main__":
     faults = find_faults(names, rows, declared, collect_tests(source / "tests"))
     for easydel in sys.argv[2:]:
         table = warm_start.run([easydel, "models"], text=True, check=True).stdout
-        if table.count("\n") < 3 or table not in (source / "README.md").read_text():
-            faults.append("README.md must have the table that `easydel models` prints:\n" + table)
+        if table.count("\n") < 3 or f"\n\n{table}\n" not in (source / "docs/models.md").read_text():
+            faults.append("docs/models.md must have the table that `easydel models` prints:\n" + table)
         keys = warm_start.run([easydel, "elarge", "--keys"], text=True, check=True).stdout
         if keys.count("\n| `") < 100 or not (source / "docs/elarge.md").read_text().endswith("\n\n" + keys):
             faults.append("docs/elarge.md must end with what `easydel elarge --keys` prints, after an empty line.")
