@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     const ed::TensorInfo& first = checkpoint->infos().at(0);
     const std::vector<int64_t> starts(first.shape.size(), 0);
     const at::Tensor all = checkpoint->tensor(first.name);                       // a view of the map: nothing is copied
-    const at::Tensor same = checkpoint->slice(first.name, starts, first.shape);  // any box of it reads only its bytes
+    const at::Tensor same = checkpoint->slice(first.name, starts, first.shape);  // reads only the bytes of this slice
     std::cout << "the same memory: " << std::boolalpha << (all.data_ptr() == same.data_ptr()) << "\n";
 
     ed::save_checkpoint(argv[2], checkpoint->infos(),

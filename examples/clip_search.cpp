@@ -1,4 +1,4 @@
-// Search in a folder of images: those that CLIP finds most like each text.
+// Image search with CLIP: ranks the images of a folder by their similarity to each text.
 // usage: clip_search MODEL_DIRECTORY FOLDER TEXT…
 #include <ATen/ATen.h>
 #include <easydel/easydel.h>
@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// [texts, tokens], filled up to the longest text.
+// [texts, tokens], padded to the longest text.
 at::Tensor to_ids(const ed::AutoTokenizer& tokenizer, const std::vector<std::string>& texts) {
   const int64_t pad = *tokenizer->token_to_id(*tokenizer.config().special_token("pad_token"));
   std::vector<std::vector<int32_t>> rows;

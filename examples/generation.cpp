@@ -1,4 +1,5 @@
-// Text to text: a tokenizer trained on a few lines, a small model, greedy and sampled answers, and a cache by hand.
+// Text generation: trains a tokenizer on a few lines, generates greedily and by sampling with a small model, and uses
+// a key/value cache directly.
 // usage: generation
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -50,7 +51,7 @@ int main() try {
   const ed::GenerateOutput greedy = model->generate(prompt, options);
   std::cout << stream.finish() << "\n";
 
-  // The same key, the same draws.
+  // The same key gives the same samples.
   options.streamer = {};
   options.generation_config.do_sample = true;
   options.generation_config.temperature = 0.8;
@@ -58,7 +59,7 @@ int main() try {
   const bool same = at::equal(model->generate(prompt, options).sequences, model->generate(prompt, options).sequences);
   std::cout << "two draws with one key are " << (same ? "equal" : "different") << "\n";
 
-  // By hand: the prompt once, then a token at a time.
+  // With a cache of our own: the prompt once, then a token at a time.
   const at::NoGradGuard no_grad;
   const auto cache = model->init_cache(/*batch_size=*/1, /*max_length=*/64);
   ed::ModelOutput out = (*model)({.input_ids = prompt, .past_key_values = cache});

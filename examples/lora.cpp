@@ -1,4 +1,4 @@
-// Puts an adapter on a tiny model, trains it, saves it in peft's format, loads it onto a fresh base and merges it.
+// Adds an adapter to a tiny model, trains it, saves it in peft's format, loads it onto a fresh base and merges it.
 // usage: lora DIRECTORY
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>

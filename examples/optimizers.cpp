@@ -10,7 +10,7 @@ namespace optim = easydel::optim;
 
 namespace {
 
-// The mean square error of weight * x + bias on y = 3 x - 1, and its gradients.
+// The mean squared error of weight * x + bias on y = 3 x - 1, and its gradients.
 double loss_of(const ed::TensorMap& params, ed::TensorMap& gradients) {
   const at::Tensor x = at::linspace(-1, 1, 32);
   const at::Tensor loss = (params.at("weight") * x + params.at("bias") - (3 * x - 1)).square().mean();

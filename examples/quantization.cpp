@@ -1,4 +1,4 @@
-// A model in 4 bits: how much smaller it is, and how far its logits are off.
+// Quantizes a model to 4 bits and prints how much smaller it is, and how far its logits are off.
 #include <iostream>
 
 #include "easydel/easydel.h"

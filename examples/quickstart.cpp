@@ -12,7 +12,7 @@ int main(int argc, char** argv) try {
     std::cerr << "usage: quickstart MODEL OUT\n";
     return 2;
   }
-  // A directory, or a name on the Hugging Face hub; weights are mapped, not copied.
+  // A directory, or a name on the Hugging Face Hub; weights are memory-mapped, not copied.
   auto model = ed::AutoModelForCausalLM::from_pretrained(
       argv[1], {.dtype = ed::float32, .sharding = {.auto_shard_model = true}});
   const at::Tensor ids = at::randint(model->config().vocab_size, {2, 16}, at::kLong);

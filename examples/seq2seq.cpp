@@ -1,4 +1,4 @@
-// Fine-tuning of an encoder-decoder: rows with a prompt and a completion, then what it writes for a prompt.
+// Fine-tunes an encoder-decoder on rows with a prompt and a completion, then generates from a prompt.
 // usage: seq2seq MODEL_DIRECTORY DATA.jsonl OUTPUT_DIRECTORY STEPS PROMPT
 #include <ATen/ATen.h>
 #include <easydel/easydel.h>

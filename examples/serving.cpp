@@ -1,4 +1,5 @@
-// Many requests at once through the engine: answers as they come, a request that is cancelled, and a repeated prompt.
+// Many concurrent requests through the engine: streamed output, a request that is cancelled, and a prompt that is
+// found in the prefix cache.
 #include <easydel/easydel.h>
 
 #include <iostream>
@@ -8,7 +9,7 @@ namespace ed = easydel;
 using namespace ed::serve;
 
 int main() {
-  // Any causal language model does; this one is drawn at random.
+  // Any causal language model works; this one has random weights.
   ed::LlamaConfig config;
   config.vocab_size = 100;
   config.hidden_size = 64;
@@ -17,7 +18,7 @@ int main() {
   config.num_attention_heads = 4;
   config.num_key_value_heads = 2;
   const auto model = ed::make_model<ed::LlamaForCausalLM>(config, {.rngs = ed::RandomKey(1)});
-  // Without a tokenizer answers are token ids; give `AutoTokenizer::from_pretrained(…).shared()` for text.
+  // Without a tokenizer the output is token ids; pass `AutoTokenizer::from_pretrained(…).shared()` to get text.
   const auto engine = make_engine(model, nullptr, {.max_num_seqs = 8, .num_pages = 256});
 
   Request request;
@@ -25,7 +26,7 @@ int main() {
   request.sampling.max_tokens = 12;
   request.sampling.ignore_eos = true;
 
-  // Each request has settings and a seed of its own: its answer does not depend on the others.
+  // Each request has its own settings and seed: its output does not depend on the others.
   std::vector<Request> requests(4, request);
   for (uint64_t i = 0; i < requests.size(); ++i) {
     requests[i].sampling.temperature = i == 0 ? 0.0 : 0.8;
@@ -40,7 +41,7 @@ int main() {
             << "\n";
   std::cout << "tokens found in the cache: " << complete(*engine, request).cached_tokens << "\n";
 
-  // A callback sees every step; it runs on the engine's thread and must not block.
+  // The callback is called after every step; it runs on the engine's thread and must not block.
   std::mutex mutex;
   std::size_t seen = 0;
   request.sampling.max_tokens = 10000;

@@ -1,5 +1,5 @@
-// A model over eight ranks, which are threads here: who stores what, a step of loss and gradients, and a checkpoint
-// that four other ranks load on another mesh. usage: sharding DIRECTORY
+// Shards a model over eight ranks (threads of this process), prints what each rank stores, computes a loss and its
+// gradients, and saves a checkpoint that four ranks load on another mesh. usage: sharding DIRECTORY
 #include <ATen/ATen.h>
 #include <easydel/easydel.h>
 
@@ -41,7 +41,7 @@ int main(int argc, char** argv) try {
   std::cout << "loss on one device                    " << loss_of(*ed::make_model<ed::LlamaForCausalLM>(tiny_config()))
             << "\n";
 
-  // What stands here is the program of every rank. Under mpirun main would call it, without run_ranks.
+  // Every rank runs this function. Under mpirun, main would call it directly, without run_ranks.
   ed::run_ranks(8, [&](ed::World& world) {
     const auto model = ed::lazy_init<ed::LlamaForCausalLM>(tiny_config());
     model->shard_model();   // by the rules and the mesh of its config

@@ -1,4 +1,4 @@
-// Fine-tuning from C++: a model, a state, a few steps by hand; then the trainer with everything around them.
+// Fine-tuning from C++: first a training loop written by hand, then a complete run with the trainer.
 // usage: training MODEL_DIRECTORY DATA.jsonl OUTPUT_DIRECTORY
 #include <easydel/easydel.h>
 
@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    // By hand: gradients as a tree, and a step that works in place.
+    // By hand: gradients as a tree, and an update in place.
     const auto model = ed::AutoModelForCausalLM::from_pretrained(argv[1], {.verbose = false});
     ed::State state = model->to_state(ed::optim::adamw(1e-3));
     const at::Tensor ids = at::arange(32, at::kLong).view({2, 16});
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     }
     state.save_state(std::string(argv[3]) + "/by-hand", {.verbose = false});
 
-    // With the builder: data, batches, logs, checkpoints, a report.
+    // With the builder: data, batches, logs, checkpoints and a report.
     const ed::TrainResult result = ed::ELargeModel::from_pretrained(argv[1])
                                        .set_dtype("fp32")
                                        .set_sharding({.axis_dims = {1, 1, 1, 1, 1}})
