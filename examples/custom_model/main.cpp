@@ -1,6 +1,5 @@
-// A custom architecture in one file: a decoder that knows no positions ("nope"), whose attention and
-// feed-forward block run side by side. It is trained for a few steps, saved, and loaded again by name. usage:
-// custom_model DIRECTORY
+// A custom architecture in one file: a decoder without position embeddings ("nope"), with attention and MLP in
+// parallel. It is trained for a few steps, saved, and loaded again by name. usage: custom_model DIRECTORY
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <easydel/easydel.h>
@@ -9,7 +8,7 @@
 
 namespace ed = easydel;
 
-// What config.json holds, each field once.
+// The keys of config.json: each field is listed once.
 struct NopeConfig : ed::Config<NopeConfig> {
   static constexpr std::string_view kModelType = "nope";
 
@@ -43,7 +42,7 @@ struct NopeConfig : ed::Config<NopeConfig> {
   }
 };
 
-// The names of children are the names in the files.
+// Child modules have the names used in checkpoint files.
 class NopeLayer : public ed::DecoderLayer {
  public:
   NopeLayer(const NopeConfig& c, int64_t layer_idx)
