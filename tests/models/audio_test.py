@@ -169,7 +169,7 @@ class Audio(unittest.TestCase):
                 ({"input_features": sound[0]}, r"input_features must be floats \[batch, mel features, frames\]; got \[10, 26\]"),
                 ({"attention_mask": torch.ones(3, 26)}, "does not accept attention_mask; use input_features, which need no mask"),
                 ({"input_ids": torch.ones(3, 5, dtype=torch.long)}, "does not accept input_ids; use input_features, which need no mask"),
-                ({"labels": torch.full((3, 25), 9)}, "a text may have at most 24 tokens (max_target_positions); got 25"),
+                ({"labels": torch.full((3, 25), 9)}, r"a text may have at most 24 tokens \(max_target_positions\); got 25"),
             ):
                 with self.subTest(message=message), self.assertRaisesRegex(AssertionError, message):
                     run(pathlib.Path(folder), good | change)
