@@ -34,7 +34,7 @@ def chosen(wanted: str | None, program: str) -> Iterator[str]:
     kinds = [kind for kind in known if kind != "baseline"] or known if wanted == "all" else [wanted or known[-1]]
     for kind in kinds:
         if kind not in known:
-            raise SystemExit(f"--cpu: this machine has the kinds {', '.join(known)}; got {kind}.")
+            raise SystemExit(f"--cpu: this machine supports {', '.join(known)}; got {kind}.")
         with held_to(kind, is_best=kind == known[-1]):
             print(f"cpu {kind}", flush=True)
             yield kind

@@ -10,6 +10,7 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/core/cpu.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
@@ -85,14 +86,13 @@ int run(int argc, char** argv) {
       "--version", [] { return version_text(); },
       "Print the versions of easydel and torch and the features of this build");
   app.require_subcommand(0, 1);
-  app.get_formatter()->column_width(36);
-  app.footer("Every subcommand has --help. EASYDEL_LOG=debug prints more.");
+  app.formatter(help_formatter());  // before the subcommands, which inherit it
   std::string level;
   app.add_option("--log", level, "Log level: debug, info, warning, error or off")->envname("EASYDEL_LOG");
   std::string cpu;
   app.add_option("--cpu", cpu,
-                 "Use the CPU kernels of a lower kind: baseline, avx2, avx2_vnni, avx512 or avx512_vnni (default: the "
-                 "highest of this machine)")
+                 "CPU kernels to use: baseline, avx2, avx2_vnni, avx512 or avx512_vnni (default: the best that this "
+                 "machine supports)")
       ->envname("EASYDEL_CPU");
   app.parse_complete_callback([&] {
     try {
@@ -127,6 +127,7 @@ int run(int argc, char** argv) {
   add_tokenize_command(app);
   add_tokenizer_train_command(app);
   add_demo_command(app);
+  app.footer("Every subcommand has --help. EASYDEL_LOG=debug prints more.");
 
   try {
     const std::vector<std::string> names = subcommand_names(app);

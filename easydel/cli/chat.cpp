@@ -13,6 +13,7 @@
 #include "easydel/cli/options/image_inputs.h"
 #include "easydel/cli/options/model_options.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/cli/terminal/line_reader.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
@@ -31,10 +32,10 @@ namespace {
 constexpr const char* kHelp =
     "/reset          start over\n"
     "/system TEXT    set the system message and start over; without TEXT, remove it\n"
-    "/image FILE     show an image with the next message; can be repeated\n"
+    "/image FILE     add an image to the next message; can be repeated\n"
     "/save FILE      write the conversation as JSON\n"
     "/help           show this list\n"
-    "/exit           quit; end of input quits too\n"
+    "/exit           quit\n"
     "Ctrl-C stops an answer or discards the line; Ctrl-D quits.\n";
 
 constexpr int64_t kNewTokens = 512;  // of an answer, by default
@@ -115,7 +116,7 @@ class Chat {
     module_ = load(options.model);
     vision_ = serve::load_vision(*module_, options.model.model, {.revision = options.model.revision});
     require<ConfigError>(vision_ || images_.empty(), "[easydel chat] ", module_->type_name(),
-                         " takes text alone; got --image ", images_.empty() ? "" : images_.front(), ".");
+                         " does not accept images; got --image ", images_.empty() ? "" : images_.front(), ".");
     start_engine();
     reset();
   }
@@ -165,7 +166,7 @@ class Chat {
       reset();
     } else if (name == "/image") {
       require<UsageError>(!rest.empty(), "/image needs a file name.");
-      require<UsageError>(vision_ != nullptr, "/image is for models that see; this one takes text alone.");
+      require<UsageError>(vision_ != nullptr, "/image needs a vision model; this one does not accept images.");
       images_.push_back(rest);
     } else if (name == "/save") {
       require<UsageError>(!rest.empty(), "/save needs a file name.");
@@ -183,13 +184,14 @@ class Chat {
   // nothing for goes through generate, which computes every turn as a whole.
   void start_engine() {
     if (const auto key = serve::unsupported_key(config_)) {
-      log::debug("[easydel chat] ", *key, " is not for the engine: each answer computes the whole conversation.");
+      log::debug("[easydel chat] ", *key,
+                 " is not supported by the engine: each answer recomputes the whole conversation.");
       return;
     }
     try {
       engine_ = serve::make_engine(module_, tokenizer_->shared(), {.max_num_seqs = 1});
     } catch (const NotSupportedError& error) {
-      log::debug("[easydel chat] each answer computes the whole conversation: ", error.what());
+      log::debug("[easydel chat] each answer recomputes the whole conversation: ", error.what());
     }
   }
 
@@ -295,13 +297,12 @@ class Chat {
       EncodedChat prompt = encode_all(sent);
       const auto length = static_cast<int64_t>(prompt.ids.size());
       const bool is_last = first + skipped + 1 >= messages.size();
-      require<ConfigError>(context() <= 0 || !is_last || length < context(),
-                           "[easydel chat] the message makes a prompt of ", length, " tokens; the model's context has ",
-                           context(), ".");
+      require<ConfigError>(context() <= 0 || !is_last || length < context(), "[easydel chat] the prompt has ", length,
+                           " tokens; the model's context is ", context(), ".");
       if (context() > 0 && !is_last && length + room > context()) continue;
       if (skipped > left_out_)
-        std::cerr << "(the oldest " << skipped << " messages no longer fit into the context of " << context()
-                  << " tokens; they are left out)\n";
+        std::cerr << "(dropped the oldest " << skipped << " messages, because the context has only " << context()
+                  << " tokens)\n";
       left_out_ = skipped;
       return prompt;
     }
@@ -359,13 +360,14 @@ void add_chat_command(CLI::App& app) {
   add_adapter_option(*command, options->model);
   command->add_option("--system", options->system, "System message");
   command
-      ->add_option("--image", options->images,
-                   "Image of the first message, for its next placeholder (<image>) or before its text; repeat it for "
-                   "several")
+      ->add_option(
+          "--image", options->images,
+          "Image for the first message, inserted at its next placeholder (<image>) or before its text; can be repeated")
       ->type_name("FILE");
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   add_generation_options(*command, options->generation);
-  command->footer(kHelp);
+  command->footer(concat("While chatting:\n", kHelp, "\n",
+                         help_examples({"chat Qwen/Qwen3-0.6B --system \"Answer briefly.\" --temperature 0.7"})));
   command->callback([options, command] {
     const HubOptions hub{.revision = options->model.revision};
     if (command->get_option("--task")->count() == 0 && has_text_part(options->model) &&

@@ -10,6 +10,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/image_inputs.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/encoder/two_towers.h"
 
@@ -34,15 +35,16 @@ Scores classify(const BaseModule& module, const ClassifyArguments& options) {
   inputs.pixel_values = read_images(options.model, options.images).to(device);
   if (const auto* towers = dynamic_cast<const TwoTowerModule*>(&module)) {
     require<UsageError>(!options.labels.empty(), "--label: ", module.type_name(),
-                        " needs the texts to choose from, as in --label \"a photo of a cat\".");
+                        " needs the labels to choose from, as in --label \"a photo of a cat\".");
     inputs.input_ids = read_texts(options.model, module, options.labels).to(device);
     const at::Tensor logits = module(inputs).logits_per_image;
     const bool pairs = towers->contrastive_loss() == ContrastiveLoss::Sigmoid;
     return {pairs ? at::sigmoid(logits) : at::softmax(logits, -1), options.labels};
   }
   require<NotSupportedError>(module.model_task() == TaskType::ImageClassification, "[classify] ", module.type_name(),
-                             " must be an image classifier, or a model of texts and images (clip, siglip).");
-  require<UsageError>(options.labels.empty(), "--label: ", module.type_name(), " has labels of its own.");
+                             " must be an image classifier, or a text-image model (clip, siglip).");
+  require<UsageError>(options.labels.empty(), "--label: ", module.type_name(),
+                      " has its own labels. Leave --label out.");
   Scores scores{.probabilities = at::softmax(module(inputs).logits, -1)};
   const BaseConfig& config = module.config();
   for (int64_t i = 0; i < config.num_labels(); ++i) {
@@ -79,17 +81,23 @@ void run(const ClassifyArguments& options, World& world) {
 }  // namespace
 
 void add_classify_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("classify", "Say what is in images, by a classifier or by texts");
+  CLI::App* command =
+      app.add_subcommand("classify", "Classify images, with a classifier or zero-shot with CLIP or SigLIP");
   auto options = std::make_shared<ClassifyArguments>();
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
-  command->add_option("--image", options->images, "An image: JPEG, PNG, WebP, GIF or BMP; repeat it for several")
+  command->add_option("--image", options->images, "Image file: JPEG, PNG, WebP, GIF or BMP; can be repeated")
       ->type_name("FILE")
       ->required();
-  command->add_option("--label", options->labels, "A text to choose from, for models of texts and images")
+  command
+      ->add_option("--label", options->labels,
+                   "Label to choose from, for zero-shot classification with text-image models; can be repeated")
       ->type_name("TEXT");
-  command->add_option("--top-k", options->top_k, "Labels to show for each image")->capture_default_str();
+  command->add_option("--top-k", options->top_k, "Number of labels to print for each image")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
+  command->footer(
+      help_examples({"classify google/vit-base-patch16-224 --image cat.jpg",
+                     "classify openai/clip-vit-base-patch32 --image cat.jpg --label \"a cat\" --label \"a dog\""}));
   command->callback([options] {
     require<UsageError>(options->top_k >= 1, "--top-k must be at least 1; got ", options->top_k, ".");
     on_ranks(options->model, [&](World& world) { run(*options, world); });

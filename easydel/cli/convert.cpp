@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/text/bytes.h"
@@ -108,14 +109,17 @@ void add_convert_command(CLI::App& app) {
                    "(bitsandbytes, FP8, MXFP4, GPTQ, AWQ, compressed-tensors, HQQ, torchao) are dequantized")
       ->check(checked_by([](const std::string& text) { parse_dtype(text); }));
   CLI::Option* shard_size =
-      command->add_option("--max-shard-size", arguments->max_shard_size, "Maximum size of one file of a directory")
+      command
+          ->add_option("--max-shard-size", arguments->max_shard_size, "Maximum size of a shard, if DST is a directory")
           ->check(checked_by([](const std::string& text) { parse_bytes(text); }))
           ->capture_default_str();
   command->add_flag("--overwrite", arguments->overwrite, "Overwrite an existing DST");
+  command->footer(
+      help_examples({"convert pytorch_model.bin model.safetensors --dtype bf16", "convert model.gguf OUT"}));
   command->callback([arguments, shard_size] {
     const bool is_one_file = std::filesystem::path(arguments->destination).extension() == ".safetensors";
     require<UsageError>(!is_one_file || shard_size->count() == 0, "--max-shard-size ", arguments->max_shard_size,
-                        " splits weights over the files of a directory; ", arguments->destination,
+                        " applies only to a directory; ", arguments->destination,
                         " is one file. Use a directory, or omit --max-shard-size.");
     convert(*arguments);
   });

@@ -37,12 +37,13 @@ void run(const DashboardOptions& options) {
 
 void add_dashboard_command(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("dashboard", "Show training runs on a local page, while they go on and afterwards");
+      app.add_subcommand("dashboard", "Serve a local web page with the curves of training runs, live and afterwards");
   auto options = std::make_shared<DashboardOptions>();
-  command->add_option("runs", options->runs, "Output directories of runs; the curves of all are in the same charts")
+  command->add_option("runs", options->runs, "Output directories of the runs, which are drawn in the same charts")
       ->required();
-  command->add_option("--host", options->http.host, "Address to listen on; 0.0.0.0: all")->capture_default_str();
-  command->add_option("--port", options->http.port, "Port to listen on; 0: any free one")->capture_default_str();
+  command->add_option("--host", options->http.host, "Address to listen on; 0.0.0.0: all interfaces")
+      ->capture_default_str();
+  command->add_option("--port", options->http.port, "Port to listen on; 0: any free port")->capture_default_str();
   command->callback([options] { run(*options); });
 }
 

@@ -259,7 +259,7 @@ void add_demo_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo", "Train a small Llama on a book from scratch and generate samples");
   auto options = std::make_shared<DemoOptions>();
   command->add_option("--corpus", options->corpus, "A text file with chapters")->capture_default_str();
-  command->add_option("--output", options->output, "Output directory; an earlier demo there is replaced")
+  command->add_option("--output", options->output, "Output directory; replaces the output of an earlier demo there")
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Number of training steps")
       ->check(CLI::PositiveNumber)
@@ -278,9 +278,10 @@ void add_demo_command(CLI::App& app) {
       ->check(CLI::Range(300, 100000))
       ->capture_default_str();
   command->add_option("--learning-rate", options->learning_rate, "Peak learning rate")->capture_default_str();
-  command->add_option("--optimizer", options->optimizer, "adamw, muon, lion, …")->capture_default_str();
+  command->add_option("--optimizer", options->optimizer, "Optimizer: adamw, muon, lion, …")->capture_default_str();
   command->add_option("--mesh", options->mesh, "Virtual devices along dp, fsdp, ep, tp, sp")
       ->expected(5)
+      ->type_name("DP,FSDP,EP,TP,SP")
       ->delimiter(',');
   command->add_flag("--json", options->json, "Print JSON");
   add_demo_rl_command(*command);

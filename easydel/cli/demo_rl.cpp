@@ -58,7 +58,7 @@ struct Sums {
 };
 
 // All pairs of two-digit numbers, shuffled.
-Sums deal_sums(const DemoRlOptions& options) {
+Sums split_sums(const DemoRlOptions& options) {
   std::vector<Sum> all;
   for (int64_t a = 10; a < 100; ++a) {
     for (int64_t b = 10; b < 100; ++b) all.push_back({concat(a, "+", b, "="), concat(a + b)});
@@ -221,7 +221,7 @@ class Demo {
         lock_(prepare_demo_output(options.output)),
         tokenizer_directory_(fs::path(options.output) / "tokenizer"),
         tokenizer_(make_character_tokenizer(tokenizer_directory_)),
-        sums_(deal_sums(options)) {}
+        sums_(split_sums(options)) {}
 
   void run() {
     const Stage sft = first_sums();
@@ -284,10 +284,10 @@ class Demo {
   Stage first_sums() const {
     const std::shared_ptr<BaseModule> model = make_adder(options_);
     if (!options_.json) {
-      std::cout << "pairs of two-digit numbers: " << sums_.shown.size() << " with their sums for SFT, "
-                << sums_.checked.size() << " that say when it is enough, " << sums_.rewarded.size()
-                << " for GRPO (reward " << options_.reward << "), " << sums_.held_out.size()
-                << " in none of them\nmodel: llama, " << group_digits(model->num_params()) << " parameters\n"
+      std::cout << "pairs of two-digit numbers: " << sums_.shown.size() << " for SFT, " << sums_.checked.size()
+                << " for validation, " << sums_.rewarded.size() << " for GRPO (reward " << options_.reward << "), "
+                << sums_.held_out.size() << " held out\nmodel: llama, " << group_digits(model->num_params())
+                << " parameters\n"
                 << std::flush;
     }
     const auto dataset = dataset_of(sums_.shown, "sums", "completion", options_.seed);
@@ -361,40 +361,41 @@ void run(const DemoRlOptions& options) {
 }  // namespace
 
 void add_demo_rl_command(CLI::App& demo) {
-  CLI::App* command = demo.add_subcommand("rl", "Teach a small Llama to add, with a few sums and then with rewards");
+  CLI::App* command = demo.add_subcommand("rl", "Teach a small Llama to add: SFT on a few sums, then GRPO");
   auto options = std::make_shared<DemoRlOptions>();
   const auto count = [&](const std::string& name, int64_t& value, const std::string& text) {
     command->add_option(name, value, text)->check(CLI::PositiveNumber)->capture_default_str();
   };
-  command->add_option("--output", options->output, "Output directory; an earlier demo there is replaced")
+  command->add_option("--output", options->output, "Output directory; replaces the output of an earlier demo there")
       ->capture_default_str();
   command
       ->add_option("--reward", options->reward,
-                   "What a completion gets: exact, 1 for the right sum; digits, half of that for the sum and half for "
-                   "the share of its digits that are right")
+                   "Reward of a completion: exact, 1 for the correct sum; digits, 0.5 for the correct sum and 0.5 "
+                   "times the fraction of correct digits")
       ->check(CLI::IsMember({"digits", "exact"}))
       ->capture_default_str();
   command
       ->add_option("--control", options->controls,
-                   "Also, from the same SFT: random, GRPO with rewards that say nothing; sft, more SFT for the time "
-                   "that GRPO took")
+                   "Control runs from the same SFT checkpoint: random, GRPO with random rewards; sft, more SFT for the "
+                   "time that GRPO took")
       ->check(CLI::IsMember({"random", "sft"}));
-  command->add_option("--seed", options->seed, "Seed of the weights, the split, the order and the sampling")
+  command
+      ->add_option("--seed", options->seed, "Random seed of the weights, the data split, the data order and sampling")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--examples", options->examples, "Pairs whose sums SFT is shown")
+  command->add_option("--examples", options->examples, "Number of training pairs for SFT")
       ->check(CLI::Range(1, 4000))
       ->capture_default_str();
-  command->add_option("--held-out", options->held_out, "Pairs in no stage, which are measured")
+  command->add_option("--held-out", options->held_out, "Number of held-out pairs, on which accuracy is measured")
       ->check(CLI::Range(1, 2000))
       ->capture_default_str();
-  count("--sft-steps", options->sft_steps, "The most steps of SFT, of 64 pairs each");
-  command->add_option("--sft-until", options->sft_until, "Exact match on 200 other pairs at which SFT ends")
+  count("--sft-steps", options->sft_steps, "Maximum number of SFT steps, of 64 pairs each");
+  command->add_option("--sft-until", options->sft_until, "Exact match on 200 validation pairs at which SFT stops")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  count("--steps", options->steps, "Steps of GRPO");
-  count("--prompts", options->prompts, "Prompts of a step of GRPO");
-  command->add_option("--group", options->group, "Completions of each prompt")
+  count("--steps", options->steps, "Number of GRPO steps");
+  count("--prompts", options->prompts, "Prompts per GRPO step");
+  command->add_option("--group", options->group, "Completions per prompt")
       ->check(CLI::Range(2, 64))
       ->capture_default_str();
   count("--hidden", options->hidden, "Hidden size of the model, a multiple of 32");
@@ -403,8 +404,9 @@ void add_demo_rl_command(CLI::App& demo) {
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, &demo] {
     for (const CLI::Option* option : demo.get_options()) {
-      require<UsageError>(option->count() == 0 || option->get_name() == "--help", option->get_name(),
-                          " before rl belongs to the other demo. See easydel demo rl --help.");
+      require<UsageError>(
+          option->count() == 0 || option->get_name() == "--help", option->get_name(),
+          " before rl is an option of easydel demo, not of easydel demo rl. See easydel demo rl --help.");
     }
     run(*options);
   });

@@ -149,12 +149,12 @@ void print_report(const Json& report) {
                          report.at("compiler").as_string(), ", ", report.at("build_type").as_string())},
       {"cpu", concat(machine.at("cpu").as_string(), ", ", machine.at("cores").as_int(), " cores, ",
                      join(machine.at("cpu_features")))},
-      {"kernels", concat("for ", machine.at("cpu_kind").as_string(), "; --cpu or EASYDEL_CPU picks one of ",
+      {"kernels", concat(machine.at("cpu_kind").as_string(), "; --cpu or EASYDEL_CPU selects one of ",
                          join(machine.at("cpu_kinds")))},
       {"memory", concat(format_bytes(machine.at("memory_available_bytes").as_int()), " free of ",
                         format_bytes(machine.at("memory_bytes").as_int()))},
-      {"threads", concat(threads.at("intra_op").as_int(), " within an operation (OMP_NUM_THREADS), ",
-                         threads.at("inter_op").as_int(), " between")},
+      {"threads", concat(threads.at("intra_op").as_int(), " intra-op (OMP_NUM_THREADS), ",
+                         threads.at("inter_op").as_int(), " inter-op")},
       {"bf16",
        report.at("bf16_product").as_bool() ? "matrix product is correct" : "MATRIX PRODUCT IS WRONG on this machine"}};
   if (machine.at("amx_hidden").as_bool()) {
@@ -187,7 +187,8 @@ void print_report(const Json& report) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("doctor", "Show what this machine and this build can do, and what is missing");
+  CLI::App* command =
+      app.add_subcommand("doctor", "Show what this machine and this build support, and which features are missing");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
   command->callback([json] {

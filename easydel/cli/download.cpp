@@ -28,8 +28,9 @@ void check(const DownloadOptions& options) {
   if (options.hub.repo_type != usual.repo_type) given = concat("--repo-type ", options.hub.repo_type);
   if (!options.hub.files.empty()) given = concat("--include ", options.hub.files.front());
   if (!options.token.empty()) given = "--token";
-  require<UsageError>(given.empty(), given, " is of a repository on the hub; ", options.repo,
-                      " is on this machine. Go to another directory to download the repository of that name.");
+  require<UsageError>(
+      given.empty(), given, " applies only to repositories on the Hub; ", options.repo,
+      " is a local path. Run the command in another directory to download the repository of that name.");
 }
 
 }  // namespace
@@ -39,8 +40,8 @@ void add_download_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("download", "Download a repository from the Hub into the cache and print its path");
   command->add_option("REPO", options->repo, "The repository: org/name")->required();
-  command->add_option("--revision", options->hub.revision, "A branch, a tag or a commit")->capture_default_str();
-  command->add_option("--repo-type", options->hub.repo_type, "Type of the repository")
+  command->add_option("--revision", options->hub.revision, "Branch, tag or commit")->capture_default_str();
+  command->add_option("--repo-type", options->hub.repo_type, "Type of the repository: model, dataset or space")
       ->check(CLI::IsMember({"model", "dataset", "space"}))
       ->capture_default_str();
   command

@@ -7,6 +7,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/device_options.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/elarge/config/key_table.h"
@@ -244,6 +245,7 @@ void add_elarge_command(CLI::App& app) {
   command->add_option("--set", options->changes, "Override a value of the file: trainer.learning_rate=1e-5");
   command->add_flag("--dry-run", options->dry_run, "Validate the file and print it with all defaults; run nothing");
   add_device_options(*command, options->devices);
+  command->footer(help_examples({"elarge run.yaml", "elarge run.yaml --set trainer.learning_rate=1e-5 --dry-run"}));
   command->add_flag("--keys", options->keys, "Print every key of every section as a Markdown table; run nothing");
   command->add_flag("--json", options->json, "Print results as JSON");
   command->callback([options] { run(*options); });
@@ -256,14 +258,15 @@ void add_train_command(CLI::App& app) {
       ->add_option("model", options->model,
                    "A model directory, a model on the Hub, or a config.json to start from random weights")
       ->required();
-  command->add_option("--data", options->data, "Files, directories or patterns to train on")->required();
-  command->add_option("--eval-data", options->eval_data, "Files, directories or patterns to evaluate on");
-  command->add_option("--field", options->field, "The field of a row that contains the text");
+  command->add_option("--data", options->data, "Training data: files, directories or glob patterns")->required();
+  command->add_option("--eval-data", options->eval_data, "Evaluation data: files, directories or glob patterns");
+  command->add_option("--field", options->field, "Field of each row that contains the text");
   command->add_option("--output", options->output, "Directory for checkpoints and logs")->capture_default_str();
   command
       ->add_option(
           "--trainer", options->trainer,
-          "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, seq_kd, on_policy_distillation, "
+          "Training method: sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, seq_kd, "
+          "on_policy_distillation, "
           "sparse_distillation, classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding, "
           "contrastive")
       ->capture_default_str();
@@ -273,33 +276,35 @@ void add_train_command(CLI::App& app) {
   command->add_option("--reward", options->rewards,
                       "Reward for grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo and nash_md: exact, numeric, "
                       "regex=PATTERN, format, json, "
-                      "length=TOKENS, \"command=PROGRAM WORDS\", http=URL; may be given several times");
-  command->add_option("--reward-model", options->reward_model, "Reward model for trainers with rewards");
-  command->add_option("--value-model", options->value_model,
-                      "Value model for ppo, which is trained too (default: the reward model, else the model itself)");
+                      "length=TOKENS, \"command=PROGRAM WORDS\", http=URL; can be repeated");
+  command->add_option("--reward-model", options->reward_model, "Reward model, for trainers with rewards");
+  command->add_option(
+      "--value-model", options->value_model,
+      "Value model for ppo, trained along with the policy (default: the reward model, else the model itself)");
   command->add_option("--teacher", options->teacher,
                       "Teacher model for distillation, gkd, seq_kd, on_policy_distillation and sparse_distillation");
   command->add_option("--steps", options->steps, "Number of optimizer steps")->check(CLI::PositiveNumber);
   command->add_option("--epochs", options->epochs, "Number of passes over the data (default: 1 without --steps)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--batch", options->batch, "Rows per optimizer step, over all devices")
+  command->add_option("--batch", options->batch, "Batch size: rows per optimizer step, over all devices")
       ->check(CLI::PositiveNumber);
   command->add_option("--accumulate", options->accumulation, "Gradient accumulation steps");
   command->add_option("--length", options->length, "Maximum sequence length in tokens")->check(CLI::PositiveNumber);
   command->add_option("--learning-rate", options->learning_rate, "Peak learning rate");
-  command->add_option("--warmup", options->warmup, "Warmup steps");
-  command->add_option("--scheduler", options->scheduler, "none, linear, cosine, …");
-  command->add_option("--optimizer", options->optimizer, "adamw, adamw_8bit, lion, muon, adafactor, …");
+  command->add_option("--warmup", options->warmup, "Learning rate warmup steps");
+  command->add_option("--scheduler", options->scheduler, "Learning rate schedule: none, linear, cosine, …");
+  command->add_option("--optimizer", options->optimizer, "Optimizer: adamw, adamw_8bit, lion, muon, adafactor, …");
   command->add_option("--lora-rank", options->lora_rank, "Train only LoRA adapters of this rank")
       ->check(CLI::PositiveNumber);
-  command->add_option("--lora-alpha", options->lora_alpha, "LoRA alpha: scaling times the rank (default: the rank)");
+  command->add_option("--lora-alpha", options->lora_alpha,
+                      "LoRA alpha; adapters are scaled by alpha / rank (default: the rank)");
   command->add_option("--lora-pattern", options->lora_pattern,
                       "Layers that get an adapter, e.g. q_proj|v_proj (default: all linear layers)");
   command->add_option("--save-steps", options->save_steps, "Steps between checkpoints; 0: only at the end");
   command->add_option("--eval-steps", options->eval_steps, "Steps between evaluations (default: after each epoch)");
   command->add_option("--resume", options->resume,
-                      "Resume from a checkpoint, or from the latest, even with changed settings. Without it, the same "
-                      "command resumes automatically");
+                      "Resume from a checkpoint directory, or from latest, even if settings changed. Without this "
+                      "option, running the same command again resumes automatically");
   add_device_options(*command, options->devices);
   command->add_option(
       "--zero-stage", options->zero_stage,
@@ -307,26 +312,42 @@ void add_train_command(CLI::App& app) {
   command->add_option("--dtype", options->dtype, "Compute dtype (default: bf16 on a GPU, fp32 on a CPU)");
   command->add_option("--param-dtype", options->param_dtype, "Dtype of the stored weights (default: fp32)");
   command->add_option("--fp8", options->fp8,
-                      "Multiply in float8 in the model's linear layers, with scales rowwise or tensorwise");
+                      "Use float8 matrix products in linear layers, with rowwise or tensorwise scales");
   command->add_flag("--packing", options->packing,
                     "Pack several documents into one sequence, without attention between them");
   command->add_flag("--padding-free", options->padding_free,
-                    "Join the rows of a minibatch into one sequence instead of padding them to the longest");
-  command->add_flag("--group-by-length", options->group_by_length, "Make batches of rows of similar length");
-  command->add_option("--profile", options->profile,
-                      "Write training steps as a Chrome trace, STEP or STEP:COUNT: 10:3 is the steps 10 to 12");
+                    "Concatenate the rows of a minibatch into one sequence instead of padding them to the longest");
+  command->add_flag("--group-by-length", options->group_by_length, "Batch rows of similar length together");
+  command->add_option(
+      "--profile", options->profile,
+      "Profile training steps into a Chrome trace: STEP or STEP:COUNT, such as 10:3 for steps 10 to 12");
   command
       ->add_option_function<std::string>(
           "--dashboard", [options](const std::string& port) { options->dashboard = port; },
-          "Show the run on a local page while it goes on, on this port (8265)")
+          "Serve a live dashboard of the run on this port (default: 8265)")
       ->expected(0, 1)
       ->type_name("PORT");
   command->add_option("--report-to", options->trackers,
-                      "Trackers that get the metrics: wandb, mlflow, trackio; may be given several times");
-  command->add_flag("--no-shuffle", options->no_shuffle, "Keep the rows in file order");
+                      "Experiment trackers to log to: wandb, mlflow, trackio; can be repeated");
+  command->add_flag("--no-shuffle", options->no_shuffle, "Do not shuffle the rows");
   command->add_option("--set", options->changes, "Set any other trainer key, e.g. clip_grad=1.0, or section.key=value");
   command->add_flag("--dry-run", options->dry_run, "Print the run as YAML for easydel elarge; run nothing");
   command->add_flag("--json", options->json, "Print the result as JSON");
+  const auto group = [&](const char* title, std::initializer_list<const char*> names) {
+    for (const char* name : names) command->get_option(name)->group(title);
+  };
+  group("Data", {"--data", "--eval-data", "--field", "--tokenizer", "--length", "--packing", "--padding-free",
+                 "--group-by-length", "--no-shuffle"});
+  group("Method", {"--trainer", "--reference", "--reward", "--reward-model", "--value-model", "--teacher"});
+  group("Optimization", {"--steps", "--epochs", "--batch", "--accumulate", "--learning-rate", "--warmup", "--scheduler",
+                         "--optimizer"});
+  group("LoRA", {"--lora-rank", "--lora-alpha", "--lora-pattern"});
+  group("Checkpoints and logs",
+        {"--output", "--save-steps", "--eval-steps", "--resume", "--profile", "--dashboard", "--report-to"});
+  group("Devices and dtypes", {"--device", "--mesh", "--devices", "--zero-stage", "--dtype", "--param-dtype", "--fp8"});
+  command->footer(help_examples({"train MODEL --data train.jsonl --steps 1000 --batch 16 --output run",
+                                 "train MODEL --data train.jsonl --lora-rank 16 --packing",
+                                 "train MODEL --data pairs.jsonl --trainer dpo --learning-rate 5e-7"}));
   command->callback([options] { run(*options); });
 }
 

@@ -10,6 +10,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/image_inputs.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/encoder/two_towers.h"
 #include "easydel/io/safetensors/safetensors_writer.h"
@@ -33,18 +34,18 @@ Vectors embed(const BaseModule& module, const EmbedArguments& options) {
   const at::Device device = module.options().device;
   if (!options.images.empty()) inputs.pixel_values = read_images(options.model, options.images).to(device);
   if (module.main_input_name() == "pixel_values") {
-    require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has a tower for images alone.");
+    require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has no text tower.");
     const ModelOutput out = module(inputs);
     require<NotSupportedError>(out.image_embeds.defined() || out.pooler_output.defined(), "[embed] ",
                                module.type_name(),
-                               " gives no vector of an image. Load its base model with --task "
+                               " has no image embedding. Load its base model with --task "
                                "base-module, or see easydel classify.");
     return {.images = out.image_embeds.defined() ? out.image_embeds : out.pooler_output};
   }
   const auto* towers = dynamic_cast<const TwoTowerModule*>(&module);
   require<NotSupportedError>(towers != nullptr, "[embed] ", module.type_name(),
-                             " must be a model of images: clip, siglip, vit or dinov2. Vectors of texts alone: "
-                             "easydel serve, /v1/embeddings.");
+                             " must be an image embedding model: clip, siglip, vit or dinov2. For text embeddings, use "
+                             "easydel serve and /v1/embeddings.");
   if (!options.texts.empty()) inputs.input_ids = read_texts(options.model, module, options.texts).to(device);
   return {.texts = inputs.input_ids.defined() ? towers->text_features(inputs) : at::Tensor(),
           .images = inputs.pixel_values.defined() ? towers->image_features(inputs) : at::Tensor()};
@@ -96,17 +97,20 @@ void run(const EmbedArguments& options, World& world) {
 }  // namespace
 
 void add_embed_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("embed", "Vectors of images and texts, and how alike they are");
+  CLI::App* command =
+      app.add_subcommand("embed", "Compute embeddings of images and texts, and their cosine similarities");
   auto options = std::make_shared<EmbedArguments>();
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
-  command->add_option("--text", options->texts, "A text; repeat it for several")->type_name("TEXT");
-  command->add_option("--image", options->images, "An image: JPEG, PNG, WebP, GIF or BMP; repeat it for several")
+  command->add_option("--text", options->texts, "Text to embed; can be repeated")->type_name("TEXT");
+  command->add_option("--image", options->images, "Image file: JPEG, PNG, WebP, GIF or BMP; can be repeated")
       ->type_name("FILE");
   command->add_option("--output", options->output, "safetensors file to write: text_embeds, image_embeds");
-  command->add_flag("--json", options->json, "Print JSON: the name and the cosines of each");
+  command->add_flag("--json", options->json, "Print JSON: the name and the cosine similarities of each input");
+  command->footer(
+      help_examples({"embed openai/clip-vit-base-patch32 --image cat.jpg --text \"a cat\" --text \"a dog\""}));
   command->callback([options] {
-    require<UsageError>(!options->texts.empty() || !options->images.empty(), "embed: give --text or --image.");
+    require<UsageError>(!options->texts.empty() || !options->images.empty(), "easydel embed needs --text or --image.");
     require<UsageError>(rank_count(options->model) == 1, "easydel embed runs on one device; got --devices or --mesh.");
     on_ranks(options->model, [&](World& world) { run(*options, world); });
   });

@@ -7,6 +7,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/model_options.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
@@ -112,7 +113,7 @@ void add_eval_command(CLI::App& app) {
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
   command->remove_option(command->get_option("--task"));  // the model's --task: here it is always causal-lm
-  command->add_option("--text", options->text, "Text file to evaluate on");
+  command->add_option("--text", options->text, "Text file to compute the perplexity of");
   command->add_option("--window", options->window, "Tokens per window; 0: the model's context, at most 2048");
   command->add_option("--stride", options->stride, "Tokens between the starts of two windows; 0: half of the window");
   command->add_option("--task", options->tasks, "lm-evaluation-harness task files, instead of --text");
@@ -123,21 +124,25 @@ void add_eval_command(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--limit", options->limit, "Maximum number of rows per task; below 1: a fraction of them")
       ->check(CLI::PositiveNumber);
-  command->add_option("--batch-size", options->batch_size, "Rows per batch; 0: chosen by their length")
+  command->add_option("--batch-size", options->batch_size, "Rows per batch; 0: automatic, by their length")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag("--apply-chat-template", options->apply_chat_template, "Ask in the model's chat format");
+  command->add_flag("--apply-chat-template", options->apply_chat_template,
+                    "Format prompts with the model's chat template");
   command->add_flag("--fewshot-as-multiturn", options->fewshot_as_multiturn,
-                    "With --apply-chat-template: few-shot examples are messages of their own");
+                    "With --apply-chat-template: few-shot examples are separate messages");
   command->add_option("--system-instruction", options->system_instruction,
                       "Text before each prompt, or the system message");
   command->add_option("--gen-kwargs", options->gen_kwargs,
-                      "Change how answers are generated: temperature=0.7,max_gen_toks=64, or a JSON object");
+                      "Override generation settings: temperature=0.7,max_gen_toks=64, or a JSON object");
   command->add_flag("--confirm-run-unsafe-code", options->confirm_run_unsafe_code,
-                    "Allow tasks that run the code that the model writes");
+                    "Allow tasks that run model-generated code");
   command->add_option("--output", options->output, "Write the task results to this file as JSON");
   command->add_flag("--json", options->json, "Print JSON");
+  command->footer(
+      help_examples({"eval MODEL --text book.txt", "eval MODEL --task arc_easy.yaml --num-fewshot 5 --limit 100"}));
   command->callback([options] {
-    require<UsageError>(options->text.empty() != options->tasks.empty(), "give --text FILE or --task FILE.yaml.");
+    require<UsageError>(options->text.empty() != options->tasks.empty(),
+                        "either --text FILE or --task FILE.yaml is required.");
     if (!options->tasks.empty()) return run_tasks(*options);
     const Text text = read_text(*options);
     on_ranks(options->model, [&](World& world) { run(*options, text, world); });

@@ -9,6 +9,7 @@
 #include "easydel/cli/options/image_inputs.h"
 #include "easydel/cli/options/model_options.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
@@ -69,7 +70,7 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
   if (!options.input.empty()) return read_tensors(options.input);
   if (!options.prompt.empty() || !options.prompt_file.empty()) {
     require<NotSupportedError>(tokenizer, "[generate] ", options.model.model,
-                               " has no tokenizer that this build can read. Give ids with --input-ids.");
+                               " has no tokenizer that this build can read. Use --input-ids.");
     std::string text = options.prompt_file.empty() ? options.prompt : read_file(options.prompt_file);
     std::optional<ImageInputs> images;
     if (!options.images.empty() || !options.videos.empty()) {
@@ -173,32 +174,36 @@ void add_generate_command(CLI::App& app) {
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
-  auto* sources = command->add_option_group("Prompt", "Default: the model's bos_token_id");
+  auto* sources = command->add_option_group("Prompt", "at most one; default: the model's bos_token_id");
   sources->add_option("--prompt", options->prompt, "Prompt text");
   sources->add_option("--prompt-file", options->prompt_file, "Text file with the prompt");
   sources->add_option("--input-ids", options->input_ids, "Prompt as token ids")->delimiter(',')->type_name("ID,ID");
   sources->add_option(
       "--input", options->input,
-      "safetensors file with input_ids, padded on the left, and optionally attention_mask, position_ids, "
+      "safetensors file with left-padded input_ids and optionally attention_mask, position_ids, "
       "token_type_ids, pixel_values, image_sizes, image_grid_thw, pixel_attention_mask, pixel_values_videos, "
       "video_grid_thw");
   sources->require_option(0, 1);
   command
-      ->add_option("--image", options->images,
-                   "Image for the next placeholder (<image>) of --prompt: JPEG, PNG, WebP, GIF or BMP; repeat it for "
-                   "several")
+      ->add_option(
+          "--image", options->images,
+          "Image for the next placeholder (<image>) in the prompt: JPEG, PNG, WebP, GIF or BMP; can be repeated")
       ->type_name("FILE");
   command
       ->add_option("--video", options->videos,
-                   "Video for the next placeholder (<|video_pad|>, <video>) of --prompt: a folder of frames, or an "
-                   "animated GIF or WebP file; repeat it for several")
+                   "Video for the next placeholder (<|video_pad|>, <video>) in the prompt: a folder of frames, or an "
+                   "animated GIF or WebP file; can be repeated")
       ->type_name("PATH");
-  command->add_option("--fps", options->fps, "Frames in a second of a folder that --video names")
+  command->add_option("--fps", options->fps, "Frame rate of a --video that is a folder of frames")
       ->check(CLI::PositiveNumber);
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   command->add_option("--output", options->output, "safetensors file to write: sequences, lengths, log_probs, …");
   command->add_flag("--json", options->json, "Print JSON: ids, text, finish_reason and log_probs of each row");
   add_generation_options(*command, options->generation);
+  command->footer(
+      help_examples({"generate meta-llama/Llama-3.2-1B --prompt \"The capital of France is\" --max-new-tokens 20",
+                     "generate MODEL --prompt-file prompt.txt --temperature 0.7 --top-p 0.9 --seed 1",
+                     "generate MODEL --prompt \"<image> What is this?\" --image cat.jpg"}));
   command->callback([options, command] {
     const HubOptions hub{.revision = options->model.revision};
     if (command->get_option("--task")->count() == 0) {

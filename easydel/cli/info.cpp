@@ -44,10 +44,11 @@ void run(const InfoOptions& options) {
   const LoadOptions load = to_load_options(options.model);
   const std::string& method = options.model.quantize.method;
   const bool on_mesh = options.model.names_a_mesh();
-  require<UsageError>(method.empty() || !on_mesh, "--quantize ", method, " goes without --devices and --mesh here: ",
-                      "what each rank stores is shown for dense weights. Leave one of them out.");
+  require<UsageError>(method.empty() || !on_mesh, "--quantize ", method,
+                      " is not supported with --devices or --mesh here: ",
+                      "the sharding plan is for dense weights. Leave one of them out.");
   require<UsageError>(!options.json || options.depth < 0, "--depth ", options.depth,
-                      " is of the tree, which --json does not print. Leave one of them out.");
+                      " limits the module tree, which --json does not print. Leave one of them out.");
   const auto directory = resolve(options.model.model, {.revision = options.model.revision, .files = {"config.json"}});
   const TaskType task = parse_task(options.model.task);
   const auto config = AutoConfig::for_task(task, directory.string(), {.overrides = load.config_kwargs});
@@ -85,7 +86,7 @@ void run(const InfoOptions& options) {
       {{"class", concat(module->type_name(), " (", module->model_type(), ", ", task_name(module->model_task()), ")")},
        {"parameters", concat(group_digits(count), " (", scaled(static_cast<double>(count)), ")")},
        {"bytes", concat(format_bytes(bytes), " in ", stored_as)},
-       {"forward", concat(scaled(flops), "FLOP per token of a sequence of ", options.sequence_length)}});
+       {"forward", concat(scaled(flops), "FLOP per token at sequence length ", options.sequence_length)}});
   if (plan) std::cout << "\n" << plan->to_string();
 }
 
@@ -94,10 +95,11 @@ void run(const InfoOptions& options) {
 void add_info_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "info",
-      "Show a model's module tree, parameters, bytes and FLOPs; with --devices or --mesh, what each rank stores");
+      "Show a model's module tree, parameters, size and FLOPs; with --devices or --mesh, what each rank stores");
   auto options = std::make_shared<InfoOptions>();
   add_model_options(*command, options->model);
-  command->add_option("--sequence-length", options->sequence_length, "Sequence length for the FLOPs of attention")
+  command
+      ->add_option("--sequence-length", options->sequence_length, "Sequence length for counting the FLOPs of attention")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--depth", options->depth, "Levels of the tree to show (default: all)")

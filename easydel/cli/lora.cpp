@@ -52,7 +52,7 @@ void add_lora_command(CLI::App& app) {
   CLI::App* merging = command->add_subcommand("merge", "Merge an adapter into a model's weights");
   auto options = std::make_shared<MergeOptions>();
   merging->add_option("base", options->base, "A model directory or a model on the Hub")->required()->type_name("BASE");
-  merging->add_option("adapter", options->adapter, "An adapter in peft's format, optionally with a weight")
+  merging->add_option("adapter", options->adapter, "An adapter in PEFT format, optionally scaled by a weight")
       ->required()
       ->type_name("ADAPTER[=WEIGHT]");
   merging->add_option("output", options->output, "Directory for the merged model")->required()->type_name("OUT");

@@ -20,7 +20,7 @@ namespace {
 struct Family {
   std::string model_type;
   std::vector<std::pair<TaskType, std::string>> classes;
-  bool rotary = false, learned = false, sines = false, relative = false, windows = false, experts = false,
+  bool rotary = false, learned = false, sinusoidal = false, relative = false, windows = false, experts = false,
        generates = false;
   bool has_encoder = false, images = false, attends = false, recurrent = false;
   std::vector<std::string> mesh_axes;
@@ -62,7 +62,7 @@ Family describe(const std::string& model_type) {
       const bool is_table = path.ends_with("wpe.weight") || path.ends_with("embed_positions.weight") ||
                             path.ends_with("position_embedding.weight") ||
                             path.ends_with("position_embeddings.weight") || path.ends_with("position_embeddings");
-      (parameter->trainable ? family.learned : family.sines) |= is_table;
+      (parameter->trainable ? family.learned : family.sinusoidal) |= is_table;
       for (const Dim& dim : parameter->dims) family.experts |= dim.axis == LogicalAxis::Expert;
     }
   }
@@ -129,16 +129,16 @@ std::vector<std::string> to_row(const Family& family) {
   const bool alibi = family.attends && !family.recurrent;
   return {"`" + family.model_type + "`",
           joined(tasks),
-          family.rotary     ? "rotary"
-          : family.relative ? "relative"
-          : family.learned  ? "learned"
-          : family.sines    ? "sines"
-          : alibi           ? "ALiBi"
-                            : "",
+          family.rotary       ? "rotary"
+          : family.relative   ? "relative"
+          : family.learned    ? "learned"
+          : family.sinusoidal ? "sinusoidal"
+          : alibi             ? "ALiBi"
+                              : "",
           family.windows ? "yes" : "",
           family.experts ? "yes" : "",
           !family.generates    ? ""
-          : family.recurrent   ? "dense, states"
+          : family.recurrent   ? "dense, recurrent"
           : family.has_encoder ? "dense"
                                : "dense, paged",
           joined(family.mesh_axes)};
@@ -161,7 +161,7 @@ void print_markdown(const std::vector<std::vector<std::string>>& rows) {
 
 void run(bool json) {
   std::vector<std::vector<std::string>> rows{
-      {"model_type", "tasks", "positions", "windows", "experts", "cache", "mesh axes"}};
+      {"model_type", "tasks", "positions", "sliding window", "experts", "cache", "mesh axes"}};
   Json all = Json::array();
   for (const Family& family : describe_all()) {
     all.push_back(to_json(family));

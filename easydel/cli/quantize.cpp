@@ -8,6 +8,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/model_options.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
@@ -39,7 +40,7 @@ struct QuantizeArguments {
 std::vector<int64_t> tokens_of(const std::string& path, const QuantizeArguments& options) {
   const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options.model);
   require<ConfigError>(tokenizer.has_value(), "[easydel quantize] ", options.model.model,
-                       " has no tokenizer.json or tokenizer.model to read ", path, " with.");
+                       " has no tokenizer.json or tokenizer.model to encode ", path, " with.");
   const std::vector<int32_t> ids = (*tokenizer)->encode_ids(read_file(path));
   require<ConfigError>(ids.size() >= 2, "[easydel quantize] ", path, " has ", ids.size(),
                        " tokens; at least two are needed.");
@@ -60,13 +61,13 @@ std::string percent(double value) {
 void check_output(const std::filesystem::path& output, bool overwrite, bool is_gguf) {
   std::error_code ignored;
   require<UsageError>((output.extension() == ".gguf") == is_gguf,
-                      is_gguf ? "--format gguf writes a file, the name of which ends in .gguf; got "
-                              : "files that end in .gguf are written with --format gguf; got ",
+                      is_gguf ? "--format gguf needs an output file that ends in .gguf; got "
+                              : "an output file that ends in .gguf needs --format gguf; got ",
                       output.string(), ".");
   const bool is_taken = std::filesystem::is_directory(output, ignored) ? !std::filesystem::is_empty(output, ignored)
                                                                        : std::filesystem::exists(output, ignored);
   require<UsageError>(overwrite || !is_taken, output.string(),
-                      " already exists. Choose another directory, or give --overwrite.");
+                      " already exists. Choose another directory, or pass --overwrite.");
 }
 
 struct WrittenReport {
@@ -85,7 +86,7 @@ void print_report(const QuantizeArguments& options, const WrittenReport& report)
     }
     return print_json(json);
   }
-  std::cout << format_bytes(report.before) << " are now " << format_bytes(report.after) << " ("
+  std::cout << format_bytes(report.before) << " -> " << format_bytes(report.after) << " ("
             << percent(static_cast<double>(report.after) / static_cast<double>(report.before)) << "), in "
             << options.output << "\n";
   if (!options.text.empty())
@@ -113,7 +114,7 @@ std::shared_ptr<BaseModule> load_one(const QuantizeArguments& options, const std
 void run_gguf(const QuantizeArguments& options) {
   const std::string type = options.type.empty() ? "Q8_0" : options.type;
   const auto directory = resolve(options.model.model, {.revision = options.model.revision});
-  require<UsageError>(!find_gguf(directory), options.model.model, " is a GGUF file already.");
+  require<UsageError>(!find_gguf(directory), options.model.model, " is already a GGUF file.");
   const Json config = Json::parse_file((directory / "config.json").string());
   const Json* packed = config.find("quantization_config");
   const auto tensors = quantization::open_dense(Checkpoint::open(directory), packed ? *packed : Json());
@@ -164,7 +165,7 @@ void run(const QuantizeArguments& options) {
     return run_format(options);
   const QuantizeOptions& asked = options.quantize;
   require<UsageError>(options.format != "bitsandbytes" || asked.method == "nf4" || asked.method == "8bit",
-                      "--format bitsandbytes has the methods nf4 and 8bit; got ", asked.method, ".");
+                      "--format bitsandbytes supports the methods nf4 and 8bit; got ", asked.method, ".");
   const bool calibrates = quantization::make_method(asked)->needs_calibration();
   require<UsageError>(!calibrates || !options.calibration.empty(), "--method ", asked.method,
                       " needs calibration text. Give it with --calibrate FILE.");
@@ -200,7 +201,7 @@ void run(const QuantizeArguments& options) {
   for (const LayerError& error : errors) rows.push_back({error.path, percent(error.relative)});
   print_table(rows);
   std::cout << "\n"
-            << format_bytes(before) << " are now " << format_bytes(after) << " ("
+            << format_bytes(before) << " -> " << format_bytes(after) << " ("
             << percent(static_cast<double>(after) / static_cast<double>(before)) << "), in " << options.output << "\n";
   if (!text.empty())
     std::cout << "perplexity of " << options.text << ": " << old_perplexity << ", now " << new_perplexity << " ("
@@ -228,27 +229,28 @@ void add_quantize_command(CLI::App& app) {
                    "Format of the files: gguf, compressed-tensors, fp8, gptq, awq, bitsandbytes or easydel (default: "
                    "bitsandbytes for nf4 and 8bit, easydel for the other methods)")
       ->check(CLI::IsMember({"gguf", "compressed-tensors", "fp8", "gptq", "awq", "bitsandbytes", "easydel"}));
-  CLI::Option* type = command->add_option(
-      "--type", options->type,
-      "Of gguf: F32, F16, BF16, Q8_0, Q4_0, Q4_K_M or Q6_K (default: Q8_0); of compressed-tensors: int4, int8 or fp8 "
-      "(default: int4)");
+  CLI::Option* type = command->add_option("--type", options->type,
+                                          "For gguf: F32, F16, BF16, Q8_0, Q4_0, Q4_K_M or Q6_K (default: Q8_0); for "
+                                          "compressed-tensors: int4, int8 or fp8 (default: int4)");
   command->add_option("--group-size", options->quantize.group_size,
-                      "Columns that share a scale (default: the method's own, 64 for nf4)");
+                      "Quantization group size: columns that share a scale (default: the method's; 64 for nf4)");
   command->add_flag("--double-quant", options->quantize.double_quant, "Also quantize the scales of nf4");
   command->add_option(
       "--pattern", options->quantize.pattern,
-      "Regular expression for the paths of the layers to quantize (default: all linear layers but heads)");
+      "Regular expression for the paths of the layers to quantize (default: all linear layers except heads)");
   command
       ->add_option("--target", options->quantize.bit_targeted_params,
                    "Kinds of weights to quantize: kernel, embedding (default: kernel, or what the pattern matches)")
       ->delimiter(',');
-  command->add_option("--calibrate", options->calibration, "Text file for calibration, required by a8bit and a4q")
+  command
+      ->add_option("--calibrate", options->calibration,
+                   "Text file for calibration, required by a8bit, a4q, gptq and awq")
       ->type_name("FILE");
   CLI::Option* calibration_tokens =
       command->add_option("--calibration-tokens", options->calibration_tokens, "Maximum number of calibration tokens")
           ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
           ->capture_default_str();
-  command->add_option("--text", options->text, "Text file whose perplexity is printed before and after")
+  command->add_option("--text", options->text, "Text file whose perplexity is printed before and after quantization")
       ->type_name("FILE");
   command->add_option("--dtype", options->model.dtype, "Dtype of the weights that are not quantized")
       ->capture_default_str();
@@ -257,21 +259,26 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--revision", options->model.revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Overwrite an existing OUT");
   command->add_flag("--json", options->json, "Print JSON");
+  command->footer(
+      help_examples({"quantize MODEL OUT --method nf4", "quantize MODEL OUT.gguf --format gguf --type Q4_K_M",
+                     "quantize MODEL OUT --format gptq --calibrate text.txt"}));
   command->callback([options, calibration_tokens, method, type] {
     const bool by_method = options->format.empty() || options->format == "bitsandbytes" || options->format == "easydel";
     const bool has_types = options->format == "gguf" || options->format == "compressed-tensors";
     require<UsageError>(by_method || method->count() == 0, "--method ", options->quantize.method,
-                        " does not go with --format ", options->format, ", which has its own. Leave one of them out.");
+                        " is not supported with --format ", options->format,
+                        ", which determines the method. Leave one of them out.");
     require<UsageError>(has_types || type->count() == 0, "--type ", options->type,
-                        " is of --format gguf and compressed-tensors. Leave it out.");
+                        " applies only to --format gguf and compressed-tensors. Leave it out.");
     require<UsageError>(by_method || (!options->quantize.double_quant && options->quantize.bit_targeted_params.empty()),
-                        "--double-quant and --target do not go with --format ", options->format, ".");
+                        "--double-quant and --target are not supported with --format ", options->format, ".");
     require<UsageError>(
         options->format != "gguf" ||
             (options->quantize.pattern.empty() && options->quantize.group_size == 0 && options->calibration.empty()),
-        "--pattern, --group-size and --calibrate do not go with --format gguf: its --type says all.");
+        "--pattern, --group-size and --calibrate are not supported with --format gguf, where --type determines "
+        "everything.");
     require<UsageError>(calibration_tokens->count() == 0 || !options->calibration.empty(), "--calibration-tokens ",
-                        options->calibration_tokens, " limits what is read of a text. Give one with --calibrate FILE.");
+                        options->calibration_tokens, " needs calibration text. Give it with --calibrate FILE.");
     run(*options);
   });
 }

@@ -31,7 +31,7 @@ void run(const ReportOptions& options) {
 
 void add_report_command(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("report", "Write the report of a training run, alone or compared with other runs");
+      app.add_subcommand("report", "Write the HTML report of a training run, optionally compared with other runs");
   auto options = std::make_shared<ReportOptions>();
   command->add_option("run", options->run, "Output directory of a run, which may still be running")->required();
   command->add_option("others", options->others, "Output directories of runs to compare it with");

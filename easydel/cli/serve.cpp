@@ -6,6 +6,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/model_options.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
@@ -53,7 +54,7 @@ serve::ServerOptions to_server_options(const ServeArguments& given) {
                       "--max-body-mib must be from 1 to 4096; got ", given.max_body_mib, ".");
   options.http.max_body_bytes = given.max_body_mib << 20;
   require<UsageError>(options.http.tls_cert.empty() == options.http.tls_key.empty(),
-                      "--tls-cert and --tls-key go together.");
+                      "--tls-cert and --tls-key must be given together.");
   options.engine.enable_prefix_caching = !given.no_prefix_caching;
   options.engine.enable_chunked_prefill = !given.no_chunked_prefill;
   options.engine.use_graphs = !given.no_graphs;
@@ -72,10 +73,10 @@ void refuse_idle_flags(const CLI::App& command, const ServeArguments& given) {
   const auto is_given = [&](const char* flag) { return command.get_option(flag)->count() > 0; };
   const serve::EngineOptions& engine = given.server.engine;
   const at::Device device = to_compute_settings(given.model).device;
-  require<UsageError>(!given.no_graphs || device.is_cuda(), "--no-graphs is about CUDA graphs; no step is captured on ",
-                      device.str(), ". Leave it out, or give --device cuda.");
+  require<UsageError>(!given.no_graphs || device.is_cuda(), "--no-graphs applies only to CUDA graphs; got the device ",
+                      device.str(), ". Leave it out, or use --device cuda.");
   require<UsageError>(!is_given("--gpu-memory-utilization") || engine.num_pages == 0,
-                      "--gpu-memory-utilization says how many pages there are; got --num-pages ", engine.num_pages,
+                      "--gpu-memory-utilization determines the number of pages; got --num-pages ", engine.num_pages,
                       ". Leave one of them out.");
 }
 
@@ -90,7 +91,7 @@ void run(const ServeArguments& given, const AutoTokenizer& tokenizer, World& wor
   options.service.default_sampling = serve::default_sampling(*model);
   const HubOptions hub{.revision = given.model.revision};
   serve::Server server(model, tokenizer, std::move(options), serve::load_vision(*model, given.model.model, hub),
-                       serve::load_hearing(*model, given.model.model, hub));
+                       serve::load_feature_extractor(*model, given.model.model, hub));
   std::cout << "listening on " << server.address() << std::endl;
   if (!serve::serve_until_stopped(server)) throw ExitStatus{1};
 }
@@ -98,40 +99,48 @@ void run(const ServeArguments& given, const AutoTokenizer& tokenizer, World& wor
 void add_engine_options(CLI::App& command, ServeArguments& given) {
   serve::EngineOptions& engine = given.server.engine;
   auto* group = command.add_option_group("Engine");
-  group->add_option("--max-num-seqs", engine.max_num_seqs, "Sequences that run at once")->capture_default_str();
+  group->add_option("--max-num-seqs", engine.max_num_seqs, "Maximum number of concurrent sequences")
+      ->capture_default_str();
   group->add_option("--max-num-batched-tokens", engine.max_num_batched_tokens,
-                    "Tokens of a step (default: 8192 on a GPU, 512 on a CPU)");
+                    "Maximum number of tokens per step (default: 8192 on a GPU, 512 on a CPU)");
   group->add_option("--max-model-len", engine.max_model_len,
-                    "Tokens of a prompt and its answer (default: the model's context)");
+                    "Maximum length of a prompt and its answer in tokens (default: the model's context)");
   group->add_option("--max-waiting", engine.max_waiting,
-                    "Requests that may wait for their turn; more are answered 429 (default: any number)");
+                    "Maximum number of waiting requests; further ones get status 429 (default: unlimited)");
   group
       ->add_option("--gpu-memory-utilization", engine.gpu_memory_utilization,
-                   "Share of the free memory that the cache takes; on a CPU at most 4 GiB")
+                   "Fraction of the free memory to use for the KV cache; on a CPU at most 4 GiB")
       ->capture_default_str();
-  group->add_option("--page-size", engine.page_size, "Tokens of a page of the cache")->capture_default_str();
-  group->add_option("--num-pages", engine.num_pages, "Pages of the cache (default: by --gpu-memory-utilization)");
-  group->add_option("--kv-cache-dtype", engine.kv_cache_dtype, "Dtype of the cache: auto, int8, fp8, bf16, …")
+  group->add_option("--page-size", engine.page_size, "Tokens per page of the KV cache")->capture_default_str();
+  group->add_option("--num-pages", engine.num_pages,
+                    "Number of pages of the KV cache (default: as --gpu-memory-utilization allows)");
+  group->add_option("--kv-cache-dtype", engine.kv_cache_dtype, "Dtype of the KV cache: auto, int8, fp8, bf16, …")
       ->capture_default_str();
-  group->add_flag("--no-prefix-caching", given.no_prefix_caching, "Compute every prompt as a whole");
-  group->add_flag("--no-chunked-prefill", given.no_chunked_prefill, "Compute a prompt in one step where it fits");
-  group->add_flag("--no-graphs", given.no_graphs, "Do not capture decode steps in CUDA graphs");
+  group->add_flag("--no-prefix-caching", given.no_prefix_caching, "Disable prefix caching");
+  group->add_flag("--no-chunked-prefill", given.no_chunked_prefill,
+                  "Disable chunked prefill: process a prompt in one step if it fits");
+  group->add_flag("--no-graphs", given.no_graphs, "Disable CUDA graphs for decode steps");
   group->add_flag("--async-scheduling", engine.async_scheduling,
-                  "Start each step before the tokens of the last one are known");
-  group->add_option("--speculative-tokens", engine.num_speculative_tokens,
-                    "Tokens to guess ahead by what followed the last ones before (default: none)");
-  group->add_option("--ngram-max", engine.ngram_max, "Last tokens that guessing looks for, at most (default: 4)");
-  group->add_option("--ngram-min", engine.ngram_min, "Last tokens that guessing looks for, at least (default: 1)");
+                  "Schedule each step before the tokens of the previous one are known");
+  group->add_option(
+      "--speculative-tokens", engine.num_speculative_tokens,
+      "Speculative decoding: number of draft tokens, by n-gram lookup unless --draft-model is given (default: none)");
+  group->add_option("--ngram-max", engine.ngram_max,
+                    "Longest n-gram to look up in n-gram speculation, in tokens (default: 4)");
+  group->add_option("--ngram-min", engine.ngram_min,
+                    "Shortest n-gram to look up in n-gram speculation, in tokens (default: 1)");
   group->add_option("--draft-model", given.draft_model,
-                    "A smaller model with the same vocabulary that guesses ahead, 4 tokens by default");
-  group->add_option("--adapter", given.adapters, "LoRA adapter that requests name as their model; can be repeated")
+                    "Draft model for speculative decoding, with the same vocabulary; proposes 4 tokens by default");
+  group
+      ->add_option("--adapter", given.adapters,
+                   "LoRA adapter that requests select by using its name as the model; can be repeated")
       ->type_name("NAME=DIR")
       ->allow_extra_args(false);
   group
       ->add_option("--data-parallel-size", given.server.data_parallel_size,
-                   "Engines that share the requests, each with a cache of its own")
+                   "Number of engines that share the requests, each with its own KV cache")
       ->capture_default_str();
-  group->add_option("--seed", engine.seed, "Random seed of requests that have none")->capture_default_str();
+  group->add_option("--seed", engine.seed, "Random seed of requests without one")->capture_default_str();
 }
 
 void add_server_options(CLI::App& command, ServeArguments& given) {
@@ -139,15 +148,15 @@ void add_server_options(CLI::App& command, ServeArguments& given) {
   serve::ServiceOptions& service = given.server.service;
   service.served_model_names.clear();
   auto* group = command.add_option_group("Server");
-  group->add_option("--host", http.host, "Address to listen on; 0.0.0.0: all")->capture_default_str();
-  group->add_option("--port", http.port, "Port to listen on; 0: any free one")->capture_default_str();
+  group->add_option("--host", http.host, "Address to listen on; 0.0.0.0: all interfaces")->capture_default_str();
+  group->add_option("--port", http.port, "Port to listen on; 0: any free port")->capture_default_str();
   group
       ->add_option("--api-key", service.api_keys,
-                   "Key that requests must carry; can be repeated. EASYDEL_API_KEY keeps it off the command line")
+                   "API key that requests must send; can be repeated. EASYDEL_API_KEY keeps it off the command line")
       ->allow_extra_args(false);
-  group->add_option("--tls-cert", http.tls_cert, "Certificate chain, a PEM file: serve HTTPS");
-  group->add_option("--tls-key", http.tls_key, "Private key of the certificate, a PEM file");
-  group->add_option("--cors-origin", http.cors_origins, "Origin of web pages that may call the server; *: any")
+  group->add_option("--tls-cert", http.tls_cert, "Certificate chain for HTTPS (PEM file)");
+  group->add_option("--tls-key", http.tls_key, "Private key of the certificate (PEM file)");
+  group->add_option("--cors-origin", http.cors_origins, "Allowed CORS origin; *: any origin. Can be repeated")
       ->allow_extra_args(false);
   group
       ->add_option("--served-model-name", service.served_model_names,
@@ -155,21 +164,24 @@ void add_server_options(CLI::App& command, ServeArguments& given) {
       ->allow_extra_args(false);
   group->add_option("--chat-template", given.chat_template, "File with a chat template to use instead of the model's");
   group->add_flag("--trust-request-chat-template", service.trust_request_chat_template,
-                  "Let requests bring a chat template of their own");
+                  "Let requests supply their own chat template");
   group
       ->add_option("--allowed-local-media-path", service.allowed_local_media_path,
-                   "Directory whose files requests may name as images, with file:// (default: data URIs alone)")
+                   "Directory whose files requests may use as images, with file:// URLs (default: data URIs only)")
       ->type_name("DIR");
-  group->add_option("--tool-parser", service.tool_parser, "Format of tool calls; auto: by the chat template")
+  group->add_option("--tool-parser", service.tool_parser, "Format of tool calls; auto: detected from the chat template")
       ->capture_default_str();
-  group->add_option("--reasoning-parser", service.reasoning_parser, "Format of reasoning; auto: by the chat template")
+  group
+      ->add_option("--reasoning-parser", service.reasoning_parser,
+                   "Format of reasoning; auto: detected from the chat template")
       ->capture_default_str();
-  group->add_option("--max-connections", http.max_connections, "Connections at once")->capture_default_str();
-  group->add_option("--max-body-mib", given.max_body_mib, "Size of a request, in MiB")->capture_default_str();
-  group->add_option("--request-timeout", given.request_timeout, "Seconds that an answer may take (default: any time)");
+  group->add_option("--max-connections", http.max_connections, "Maximum number of connections")->capture_default_str();
+  group->add_option("--max-body-mib", given.max_body_mib, "Maximum size of a request in MiB")->capture_default_str();
+  group->add_option("--request-timeout", given.request_timeout,
+                    "Maximum time for an answer in seconds (default: unlimited)");
   group
       ->add_option("--shutdown-timeout", given.shutdown_timeout,
-                   "Seconds that running requests get after SIGTERM or Ctrl-C")
+                   "Seconds that running requests have to finish after SIGTERM or Ctrl-C")
       ->capture_default_str();
   group->add_flag("--no-page", given.no_page, "Do not serve the chat page and the dashboard");
 }
@@ -177,11 +189,14 @@ void add_server_options(CLI::App& command, ServeArguments& given) {
 }  // namespace
 
 void add_serve_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP with OpenAI's API, and a chat page");
+  CLI::App* command =
+      app.add_subcommand("serve", "Serve a model over HTTP with an OpenAI-compatible API and a chat page");
   auto given = std::make_shared<ServeArguments>();
   add_model_options(*command, given->model);
   add_server_options(*command, *given);
   add_engine_options(*command, *given);
+  command->footer(help_examples({"serve Qwen/Qwen3-0.6B --port 8000", "serve MODEL --quantize int4 --api-key KEY",
+                                 "serve MODEL --draft-model SMALLER_MODEL --speculative-tokens 4"}));
   command->callback([command, given] {
     refuse_idle_flags(*command, *given);
     serve::block_stop_signals();

@@ -27,16 +27,16 @@ struct TokenizeOptions {
 
 // What is accepted acts: a flag that has nothing to do here is refused by name.
 void check(const TokenizeOptions& options) {
-  require<UsageError>(options.has_text != !options.jsonl.empty(), "tokenize: give either TEXT or --jsonl FILE");
+  require<UsageError>(options.has_text != !options.jsonl.empty(), "either TEXT or --jsonl FILE is required.");
   require<UsageError>(!options.offsets || !options.decode,
-                      "--offsets is for a text that is encoded; got --decode. Leave one of them out.");
-  require<UsageError>(!options.json || options.has_text, "--json is for a TEXT; got --jsonl ", options.jsonl,
-                      ", whose lines are JSON anyway. Leave --json out.");
+                      "--offsets applies only to encoding; got --decode. Leave one of them out.");
+  require<UsageError>(!options.json || options.has_text, "--json applies only to TEXT; got --jsonl ", options.jsonl,
+                      ", whose output is JSON anyway. Leave --json out.");
   require<UsageError>(!options.has_threads || (!options.has_text && !options.decode), "--threads ", options.threads,
-                      " shares the lines that --jsonl encodes; got ", options.decode ? "--decode" : "a TEXT",
+                      " applies only to encoding with --jsonl; got ", options.decode ? "--decode" : "a TEXT",
                       ". Leave --threads out.");
   require<UsageError>(options.revision == "main" || !std::filesystem::exists(options.model), "--revision ",
-                      options.revision, " is of a model on the hub; ", options.model, " is on this machine.");
+                      options.revision, " applies only to models on the Hub; ", options.model, " is a local path.");
 }
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const TokenizeOptions& options) {
@@ -164,8 +164,8 @@ void run(const TokenizeOptions& options) {
   const auto tokenizer = open_tokenizer(options);
   if (options.has_text) return print_text(*tokenizer, options);
   require<UsageError>(!options.has_threads || dynamic_cast<const JsonTokenizer*>(tokenizer.get()), "--threads ",
-                      options.threads, " is for a tokenizer.json; ", options.model,
-                      " is encoded with one thread. Leave --threads out.");
+                      options.threads, " applies only to a tokenizer.json; ", options.model,
+                      " is used with one thread. Leave --threads out.");
   Lines lines(*tokenizer, options);
   if (options.jsonl == "-") return lines.run(std::cin);
   std::ifstream file(options.jsonl, std::ios::binary);

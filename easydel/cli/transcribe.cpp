@@ -9,6 +9,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/model_options.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/help.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/generation/generate.h"
@@ -63,8 +64,7 @@ Json json_of(const std::vector<SpokenWord>& words) {
 
 void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& world) {
   require<ConfigError>(tokenizer || !options.word_timestamps,
-                       "[transcribe] --word-timestamps needs the model's tokenizer, which tells words apart; there is "
-                       "none.");
+                       "[transcribe] --word-timestamps needs the model's tokenizer to find the words; there is none.");
   const WhisperFeatureExtractor extractor =
       AutoFeatureExtractor::from_pretrained(options.model.model, {.revision = options.model.revision});
   std::vector<at::Tensor> recordings;  // before the model, so that a broken one ends it at once
@@ -126,40 +126,40 @@ void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& 
 }  // namespace
 
 void add_transcribe_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("transcribe", "Write down what recordings say, with a Whisper model");
+  CLI::App* command = app.add_subcommand("transcribe", "Transcribe audio files with a Whisper model");
   auto options = std::make_shared<TranscribeArguments>();
   options->model.task = "speech-sequence-to-sequence";
-  command->add_option("audio", options->files, "Recordings: WAV, FLAC, Ogg or MP3")->required()->type_name("FILE");
+  command->add_option("audio", options->files, "Audio files: WAV, FLAC, Ogg or MP3")->required()->type_name("FILE");
   command->add_option("--model", options->model.model, "A model directory, or a model on the Hub")->required();
   command->add_option("--language", options->language,
-                      "What is spoken, as in generation_config.json: en, de, … (default: detected)");
+                      "Spoken language, as in generation_config.json: en, de, … (default: detected)");
   command->add_option("--task", options->task,
-                      "transcribe, or translate: into English (default: transcribe with --language, else the model's)");
-  command->add_flag("--timestamps", options->timestamps, "Print when each segment was said, in seconds");
+                      "transcribe, or translate into English (default: transcribe with --language, else the model's)");
+  command->add_flag("--timestamps", options->timestamps, "Print the start and end of each segment in seconds");
   command->add_flag("--word-timestamps", options->word_timestamps,
-                    "Print when each word was said, in seconds; needs alignment_heads in generation_config.json");
+                    "Print the start and end of each word in seconds; needs alignment_heads in generation_config.json");
   command
       ->add_option("--temperature", options->temperature,
-                   "Tried in turn while a threshold says that a text is wrong: 0,0.2,0.4; above 0 tokens are drawn "
-                   "(default: 0)")
+                   "Sampling temperatures, such as 0,0.2,0.4: each is tried if the text of the one before fails a "
+                   "threshold below; 0: greedy (default: 0)")
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--compression-ratio-threshold", options->compression_ratio_threshold,
-                      "Above this a text repeats itself, and is wrong (default: the model's, else none)");
   command->add_option(
-      "--logprob-threshold", options->logprob_threshold,
-      "A text is wrong whose tokens' mean log-probability is below this (default: the model's, else none)");
+      "--compression-ratio-threshold", options->compression_ratio_threshold,
+      "Compression ratio above which a text fails, because it repeats itself (default: the model's, else none)");
+  command->add_option("--logprob-threshold", options->logprob_threshold,
+                      "Mean log-probability of the tokens below which a text fails (default: the model's, else none)");
   command->add_option("--no-speech-threshold", options->no_speech_threshold,
-                      "Silence where a text is below --logprob-threshold and the likelihood of silence is above this "
+                      "No-speech probability above which a text that fails --logprob-threshold counts as silence "
                       "(default: the model's, else none)");
   command->add_flag("--condition-on-prev-tokens", options->condition_on_prev_tokens,
-                    "The text so far is a prompt for the next window of 30 s");
-  command->add_option("--seed", options->seed, "Of the tokens that are drawn")->capture_default_str();
+                    "Prompt each 30 s window with the text so far");
+  command->add_option("--seed", options->seed, "Random seed for sampling")->capture_default_str();
   command
       ->add_option("--max-new-tokens", options->max_new_tokens,
-                   "Most tokens of a window of 30 s (default: the model's)")
+                   "Maximum number of tokens per 30 s window (default: the model's)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--num-beams", options->num_beams, "Beams of the search (default: the model's)")
+  command->add_option("--num-beams", options->num_beams, "Number of beams (default: the model's)")
       ->check(CLI::PositiveNumber);
   command->add_option("--dtype", options->model.dtype, "Compute dtype (default: bf16 on a GPU, fp32 on a CPU)");
   command->add_option("--param-dtype", options->model.param_dtype, "Dtype of the stored weights (default: --dtype)");
@@ -168,7 +168,8 @@ void add_transcribe_command(CLI::App& app) {
   command->add_option("--set", options->model.overrides, "Override a config key: --set attn_mechanism=vanilla")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_flag("--json", options->json, "Print JSON: text, ids and segments of each recording");
+  command->add_flag("--json", options->json, "Print JSON: text, ids and segments of each file");
+  command->footer(help_examples({"transcribe interview.mp3 --model openai/whisper-small --timestamps"}));
   command->callback([options] {
     const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options->model);
     on_ranks(options->model, [&](World& world) { run(*options, tokenizer ? &**tokenizer : nullptr, world); });

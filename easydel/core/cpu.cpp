@@ -55,7 +55,7 @@ CpuKind cpu_kind() {
     if (wanted && std::find(kinds.begin(), kinds.end(), *wanted) != kinds.end()) return *wanted;
     std::string known;
     for (const CpuKind k : kinds) known += concat(known.empty() ? "" : ", ", to_string(k));
-    fail<ConfigError>("[EASYDEL_CPU] this machine has the kinds ", known, "; got ", quoted(name), ".");
+    fail<ConfigError>("[EASYDEL_CPU] this machine supports ", known, "; got ", quoted(name), ".");
   }();
   return kind;
 }

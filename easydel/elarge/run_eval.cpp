@@ -54,7 +54,8 @@ Json ELargeModel::eval(const EvalArguments& arguments) {
   Json results;
   if (const int64_t ranks = devices(); ranks > 1) {
     if (config_.has("trainer"))
-      log::warning("[elarge] eval reads ", model_name(), " again: what train changed is only in its checkpoints.");
+      log::warning("[elarge] eval reads ", model_name(),
+                   " again, without the changes of train, which are only in its checkpoints.");
     run_ranks(ranks, [&](World& world) {
       ELargeModel own(config_);
       Json mine = run(own);

@@ -43,7 +43,7 @@ bool ELargeModel::serve(const Json& parameters) {
   own.validate();
   serve::ServerOptions options = to_server_options(own.config_);
   require<ConfigError>(!needs_key || !options.service.api_keys.empty(), config_.where({"serve", "api_key"}),
-                       " is missing, and require_api_key asks for one. EASYDEL_API_KEY keeps it out of the file.");
+                       " is missing, but require_api_key needs one. EASYDEL_API_KEY keeps it out of the file.");
   serve::block_stop_signals();
   announce();
   bool is_healthy = true;
@@ -60,7 +60,7 @@ bool ELargeModel::serve(const Json& parameters) {
     const std::string name = mine.config_.model().name_or_path;
     const HubOptions hub{.revision = mine.config_.model().revision()};
     serve::Server server(model, *mine.build_tokenizer(), std::move(given), serve::load_vision(*model, name, hub),
-                         serve::load_hearing(*model, name, hub));
+                         serve::load_feature_extractor(*model, name, hub));
     std::cout << "listening on " << server.address() << std::endl;
     is_healthy = serve::serve_until_stopped(server);
   };

@@ -39,7 +39,7 @@ void resolve_lengths(GenerationConfig& config, const GenerationConfig& given, co
                          " tokens and up to ", *config.max_length - prompt, " new ones exceed the ", context,
                          " positions of the model. Set max_new_tokens to at most ",
                          std::max<int64_t>(context - prompt, 0), ".");
-    log::warning("[generate] up to ", *config.max_length, " tokens are requested; the model was made for ", context,
+    log::warning("[generate] up to ", *config.max_length, " tokens are requested; the model was trained for ", context,
                  ".");
   }
   if (config.min_new_tokens) config.min_length = prompt + std::min(*config.min_new_tokens, kMaxLength);
@@ -142,7 +142,7 @@ GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_
   require<NotSupportedError>(module.can_generate(), "[generate] ", module.type_name(),
                              " has no language modelling head. Load the model for causal-lm, or for "
                              "sequence-to-sequence if it has an encoder.");
-  const bool hears = module.main_input_name() == "input_features";
+  const bool is_speech = module.main_input_name() == "input_features";
   const bool has_encoder = is_seq2seq(module);
   require<ConfigError>(has_encoder || !options.generation_config.decoder_start_token_id,
                        "[generate] decoder_start_token_id is for encoder-decoders; ", module.type_name(),
@@ -161,13 +161,13 @@ GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_
   {
     const c10::InferenceMode guard;
     const at::Tensor prompt =
-        hears ? check_sound(module, main_input) : check_prompt(module, main_input, config.bos_token_id);
+        is_speech ? check_sound(module, main_input) : check_prompt(module, main_input, config.bos_token_id);
     // What is continued: the prompt, or the beginning of what an encoder-decoder makes of it.
     const at::Tensor ids = decoder_ids.defined() ? check_prompt(module, decoder_ids, {})
                            : has_encoder         ? decoder_start(config, prompt, model.vocab_size)
                                                  : prompt;
     require<ShapeError>(ids.size(0) == prompt.size(0), "[generate] ", prompt.size(0),
-                        " inputs need as many beginnings; got ", ids.size(0), ".");
+                        " inputs need as many decoder prompts; got ", ids.size(0), ".");
     resolve_lengths(config, given, model, ids.size(1));
     const int64_t copies = beams ? config.beams() : *config.num_return_sequences;
     check_rows(config, ids.size(0), copies, model.vocab_size);
@@ -179,7 +179,7 @@ GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_
     inputs.fused_decode = options.fused_decode;
     LogitsProcessorList processors =
         make_score_processors(config, ids.size(1), model.vocab_size, options.logits_processor,
-                              hears        ? at::Tensor()
+                              is_speech    ? at::Tensor()
                               : copies > 1 ? prompt.repeat_interleave(copies, 0)
                                            : prompt);
     LogitsProcessorList warpers = make_warpers(config);

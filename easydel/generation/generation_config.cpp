@@ -73,7 +73,7 @@ void list_fields(GenerationConfig& c, FieldVisitor& v) {
   v("stop_strings", c.stop_strings, "Strings that end the generation.");
   v("do_sample", c.do_sample, "Sample tokens instead of always choosing the most likely one.");
   v("num_beams", c.num_beams, "Number of beams; 1: no beam search.");
-  v("use_cache", c.use_cache, "Cache keys and values of earlier tokens.");
+  v("use_cache", c.use_cache, "Use a KV cache.");
   v("temperature", c.temperature, "Sampling temperature; 0: greedy.");
   v("top_k", c.top_k, "Sample from this many most likely tokens; 0: all.");
   v("top_p", c.top_p, "Sample from the smallest set of most likely tokens with this total probability.");
@@ -81,16 +81,17 @@ void list_fields(GenerationConfig& c, FieldVisitor& v) {
   v("top_h", c.top_h, "Sample from the most likely tokens with this fraction of the entropy.");
   v("typical_p", c.typical_p, "Sample from the most typical tokens with this total probability.");
   v("epsilon_cutoff", c.epsilon_cutoff, "Sample from tokens with at least this probability.");
-  v("eta_cutoff", c.eta_cutoff, "The same, but lower if the distribution is flat.");
+  v("eta_cutoff", c.eta_cutoff, "Like epsilon_cutoff, but with a lower cutoff for flat distributions.");
   v("repetition_penalty", c.repetition_penalty, "Divides the scores of tokens that have occurred; 1: no penalty.");
   v("encoder_repetition_penalty", c.encoder_repetition_penalty,
-    "Multiplies the scores of tokens of the prompt, an encoder's or not; 1: no penalty.");
+    "Multiplies the scores of tokens that occur in the prompt (of an encoder-decoder: the encoder's input); 1: no "
+    "penalty.");
   v("presence_penalty", c.presence_penalty, "Subtracted from the scores of tokens that were generated.");
   v("frequency_penalty", c.frequency_penalty, "Subtracted from a token's score for each time it was generated.");
   v("length_penalty", c.length_penalty, "A beam's score is divided by its length to this power.");
   v("no_repeat_ngram_size", c.no_repeat_ngram_size, "N-grams of this size occur only once; 0: no limit.");
   v("encoder_no_repeat_ngram_size", c.encoder_no_repeat_ngram_size,
-    "N-grams of this size of the prompt do not occur again; 0: no limit.");
+    "N-grams of this size that occur in the prompt are not generated; 0: no limit.");
   v("bad_words_ids", c.bad_words_ids, "Token sequences that must not occur.");
   v("sequence_bias", c.sequence_bias, "Added to the score of a token that completes a sequence.");
   v("forced_bos_token_id", c.forced_bos_token_id, "The first token after a prompt of one token.");
@@ -105,10 +106,10 @@ void list_fields(GenerationConfig& c, FieldVisitor& v) {
   v("output_scores", c.output_scores, "Return the processed scores of each step.");
   v("output_logits", c.output_logits, "Return the unprocessed logits of each step.");
   v("output_log_probs", c.output_log_probs, "Return each new token's log-probability.");
-  v("pad_token_id", c.pad_token_id, "Pads rows that end earlier.");
-  v("bos_token_id", c.bos_token_id, "The prompt if none is given.");
-  v("decoder_start_token_id", c.decoder_start_token_id, "What an encoder-decoder's output begins with.");
-  v("eos_token_id", c.eos_token_id, "Tokens that end a row.");
+  v("pad_token_id", c.pad_token_id, "Padding token for rows that end earlier.");
+  v("bos_token_id", c.bos_token_id, "Beginning-of-sequence token; the prompt if none is given.");
+  v("decoder_start_token_id", c.decoder_start_token_id, "First token of the decoder of an encoder-decoder.");
+  v("eos_token_id", c.eos_token_id, "End-of-sequence tokens.");
 }
 
 GenerationConfig GenerationConfig::from_dict(const Json& json, const std::string& where) {

@@ -19,7 +19,7 @@ void check_mask(const at::Tensor& mask) {
   if (!padded_right.any().item<bool>()) return;
   const at::Tensor empty = mask.ne(0).any(1).logical_not();
   require<ShapeError>(!empty.any().item<bool>(), "[generate] row ", first_row(empty),
-                      " of attention_mask hides all of ", mask.size(1), " tokens; a prompt needs one.");
+                      " of attention_mask masks all of ", mask.size(1), " tokens; a prompt needs one.");
   fail<ShapeError>("[generate] row ", first_row(padded_right),
                    " is padded on the right, where generation continues. Pad on the left.");
 }

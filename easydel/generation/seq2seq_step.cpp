@@ -41,7 +41,7 @@ at::Tensor no_mask(const PromptInputs& given) {
   const bool any = given.attention_mask.defined() || given.starts.defined() || given.position_ids.defined() ||
                    given.token_type_ids.defined() || given.pixel_values.defined() ||
                    given.pixel_values_videos.defined();
-  require<NotSupportedError>(!any, "[generate] a model of speech takes no inputs but its input_features.");
+  require<NotSupportedError>(!any, "[generate] a speech model takes no inputs other than input_features.");
   return {};
 }
 
@@ -94,10 +94,10 @@ ModelInputs prepare_seq2seq_generation(const BaseModule& model, const at::Tensor
                                        const at::Tensor& decoder_ids, const PromptInputs& given,
                                        std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
                                        int64_t copies, const at::Tensor& encoder_states) {
-  const bool hears = main_input.is_floating_point();
-  const at::Tensor mask = hears ? no_mask(given) : encoder_mask(main_input, given, pad_token_id, eos_token_id);
+  const bool is_speech = main_input.is_floating_point();
+  const at::Tensor mask = is_speech ? no_mask(given) : encoder_mask(main_input, given, pad_token_id, eos_token_id);
   ModelInputs encoder{.attention_mask = mask};
-  (hears ? encoder.input_features : encoder.input_ids) = main_input;
+  (is_speech ? encoder.input_features : encoder.input_ids) = main_input;
   encoder.output_attentions = encoder.output_hidden_states = false;
   const auto repeated = [&](const at::Tensor& tensor) {
     return tensor.defined() && copies > 1 ? tensor.repeat_interleave(copies, 0) : tensor;

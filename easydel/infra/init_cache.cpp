@@ -59,7 +59,7 @@ DType cache_dtype(const BaseModule& model) {
   if (given.is_null()) {
     const DType dtype = config.attention.kv_dtype.value_or(model.dtype());
     require<ConfigError>(at::isFloatingType(dtype) || dtype == at::kChar,
-                         "[init_cache] kvdtype must be a floating type or int8; got ", dtype_name(dtype), ".");
+                         "[init_cache] kvdtype must be a floating-point dtype or int8; got ", dtype_name(dtype), ".");
     return dtype;
   }
   for (const char* key : {"dtype", "method", "quantization_method"}) {

@@ -43,13 +43,13 @@ void check_extra_inputs(const BaseModule& model, const ModelInputs& in) {
   const std::vector<std::string> taken = model.extra_inputs();
   for (const auto& [name, is_given] : given) {
     require<ConfigError>(!is_given || std::find(taken.begin(), taken.end(), name) != taken.end(), "[forward] ",
-                         model.type_name(), " takes no ", name, ".");
+                         model.type_name(), " does not accept ", name, ".");
   }
 }
 
 void check_weights(const BaseModule& model) {
   require<Error>(!model.is_lazy(), "[forward] ", model.type_name(),
-                 " has no weights yet: it was made by lazy_init. Load them or call initialize.");
+                 " has no weights yet: it was created by lazy_init. Load them or call initialize.");
 }
 
 // Of a model of images or sound, which takes nothing of a text.
@@ -65,7 +65,7 @@ void check_other_inputs(const BaseModule& model, const ModelInputs& in) {
                                                      {"token_type_ids", in.token_type_ids.defined()},
                                                      {"past_key_values", in.past_key_values != nullptr}};
   for (const auto& [name, is_given] : given)
-    require<ConfigError>(!is_given, "[forward] ", model.type_name(), " takes no ", name, ".");
+    require<ConfigError>(!is_given, "[forward] ", model.type_name(), " does not accept ", name, ".");
   check_weights(model);
 }
 

@@ -58,7 +58,7 @@ TaskType parse_task(std::string_view text) {
     if (task.name == name) return task.task;
     names += (names.empty() ? "" : ", ") + std::string(task.name);
   }
-  fail<ConfigError>("[TaskType] a task is one of ", names, "; got \"", text, "\".");
+  fail<ConfigError>("[TaskType] a task must be one of ", names, "; got \"", text, "\".");
 }
 
 std::string task_name(TaskType task) { return std::string(entry(task).name); }

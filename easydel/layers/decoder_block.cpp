@@ -32,7 +32,7 @@ const char* DecoderBlock::describe(operations::DecodeLayer& layer, const at::Ten
   if (!ctx.cache) return "there is no cache";
   if (x_BTD.size(0) * x_BTD.size(1) != 1) return "there is more than one token";
   if (!x_BTD.is_cpu() || x_BTD.scalar_type() != at::kFloat) return "the model does not compute in float32 on the CPU";
-  if (at::GradMode::is_enabled() && x_BTD.requires_grad()) return "gradients are asked for";
+  if (at::GradMode::is_enabled() && x_BTD.requires_grad()) return "gradients are enabled";
   if (parallel()) return "the model is on a mesh";
   if (parallel_) return "attention and MLP read the same input";
   if (after_attention_ || after_mlp_) return "there are norms after attention or MLP";

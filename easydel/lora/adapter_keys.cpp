@@ -96,8 +96,8 @@ class Finder {
         if (own == path) check_shape(name, parameter->shape);
       }
     }
-    require<ShapeError>(misshapen_.empty(), "[", source_.where(),
-                        "] this adapter is for a different model: ", listed(misshapen_), ".");
+    require<ShapeError>(shape_mismatches_.empty(), "[", source_.where(),
+                        "] this adapter is for a different model: ", listed(shape_mismatches_), ".");
     return std::move(found_);
   }
 
@@ -122,7 +122,7 @@ class Finder {
       if (layer == layers_.end() || is_table != (own_.at(layer->second).table != nullptr)) return note_unknown(name);
       AdapterTensors::Layer& own = found_.layers[layer->second];
       require<FormatError>((own.*field).empty(), "[", source_.where(), "] \"", info.name, "\" and \"", own.*field,
-                           "\" are the same thing.");
+                           "\" name the same tensor.");
       own.torch_path = name;
       own.is_table = is_table;
       own.*field = info.name;
@@ -170,7 +170,7 @@ class Finder {
     require<FormatError>(at::isFloatingType(info.dtype), "[", source_.where(), "] \"", name, "\" must be floats; got ",
                          dtype_name(info.dtype), ".");
     if (info.shape != shape)
-      misshapen_.push_back(
+      shape_mismatches_.push_back(
           concat("\"", name, "\" is ", at::IntArrayRef(info.shape), "; this model needs ", at::IntArrayRef(shape)));
   }
 
@@ -187,7 +187,7 @@ class Finder {
   std::map<std::string, LoraLayer> own_;
   const BaseModule& model_;
   AdapterTensors found_;
-  std::vector<std::string> unknown_, misshapen_;
+  std::vector<std::string> unknown_, shape_mismatches_;
 };
 
 // "q_proj" where every module of that name is meant, else the whole path.

@@ -28,18 +28,18 @@ bool names(const Json& json, const char* key, std::initializer_list<std::string_
 AutoProcessor AutoProcessor::from_directory(const fs::path& directory) {
   const Json whole = read_object(directory / "processor_config.json");
   const Json own = read_object(directory / "preprocessor_config.json");
-  const bool hears =
+  const bool is_speech =
       whole.contains("feature_extractor") || names(own, "feature_extractor_type", {"WhisperFeatureExtractor"});
-  const bool sees = !hears && AutoImageProcessor::is_in(directory);
+  const bool sees = !is_speech && AutoImageProcessor::is_in(directory);
   // Texts and images go to two towers there, and meet behind them.
   const bool apart = names(whole, "processor_class", {"CLIPProcessor", "SiglipProcessor"});
   AutoProcessor parts;
   if (AutoTokenizer::is_in(directory)) parts.tokenizer = AutoTokenizer::from_directory(directory);
-  if (hears) parts.feature_extractor = AutoFeatureExtractor::from_directory(directory);
+  if (is_speech) parts.feature_extractor = AutoFeatureExtractor::from_directory(directory);
   if (sees) parts.image_processor = AutoImageProcessor::from_directory(directory);
   if (sees && !apart && VisionProcessor::is_in(directory))
     parts.vision_processor = VisionProcessor::from_directory(directory);
-  require<ConfigError>(parts.tokenizer || hears || sees, "[AutoProcessor] ", directory.string(),
+  require<ConfigError>(parts.tokenizer || is_speech || sees, "[AutoProcessor] ", directory.string(),
                        " must have a tokenizer, preprocessor_config.json or processor_config.json; got none.");
   return parts;
 }

@@ -19,8 +19,7 @@ Sound decode_audio(std::string_view bytes, const DecodeAudioOptions& options, co
   SoundFile file = read_sound_file(bytes, options.max_samples, where);
   const auto frames = static_cast<int64_t>(file.samples.size()) / file.channels;
   const at::Tensor samples = at::from_blob(file.samples.data(), {frames, file.channels}, at::kFloat).clone();
-  require<FormatError>(at::isfinite(samples).all().item<bool>(), where,
-                       "samples must be finite; got infinity or no number.");
+  require<FormatError>(at::isfinite(samples).all().item<bool>(), where, "samples must be finite; got infinity or NaN.");
   return {samples, file.sampling_rate};
 }
 

@@ -18,8 +18,8 @@ Raster decode(const DecodeCall& call) {
   if (b.size() >= 12 && b.starts_with("RIFF") && b.substr(8, 4) == "WEBP") return decode_webp(call);
   if (b.starts_with("GIF87a") || b.starts_with("GIF89a")) return decode_gif(call);
   if (b.starts_with("BM")) return decode_bmp(call);
-  fail<NotSupportedError>(call.where, "an image is a JPEG, PNG, WebP, GIF or BMP file; got ", b.size(),
-                          " bytes that begin like none of them.");
+  fail<NotSupportedError>(call.where, "an image must be a JPEG, PNG, WebP, GIF or BMP file; got ", b.size(),
+                          " bytes of another format.");
 }
 
 // Over white, in the whole numbers that Pillow's alpha_composite computes with.
@@ -83,7 +83,7 @@ class FrameList {
                          all.empty() ? 0 : all[0].size(2), "; got ", frame.size(1), " x ", frame.size(2), ".");
     pixels_ += frame.size(1) * frame.size(2);
     require<FormatError>(pixels_ <= kMaxVideo * options_.max_pixels, where_, "the frames may have ",
-                         kMaxVideo * options_.max_pixels, " pixels together; there are more. Leave some out.");
+                         kMaxVideo * options_.max_pixels, " pixels in total; there are more. Leave some out.");
     all.push_back(std::move(frame));
   }
   VideoFrames take() { return std::move(video_); }
@@ -125,8 +125,8 @@ VideoFrames load_video(const std::filesystem::path& path, const DecodeImageOptio
   const std::string_view b = bytes;
   const bool is_webp = b.size() >= 12 && b.starts_with("RIFF") && b.substr(8, 4) == "WEBP";
   require<NotSupportedError>(is_webp || b.starts_with("GIF8"), where,
-                             "a video is a folder of frames, or an animated GIF or WebP file; other files have codecs "
-                             "that are not here. Take its frames, as in: ffmpeg -i FILE -r 2 FOLDER/%05d.png");
+                             "a video must be a folder of frames, or an animated GIF or WebP file; video codecs are "
+                             "not supported. Extract its frames, as in: ffmpeg -i FILE -r 2 FOLDER/%05d.png");
   int64_t milliseconds = 0;
   const FrameSink sink = [&](const Raster& frame, int64_t stays) {
     Raster shown = frame;

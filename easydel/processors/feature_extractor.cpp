@@ -77,8 +77,8 @@ WhisperFeatureExtractor::WhisperFeatureExtractor(const Json& json, const std::st
   read_count(json, "n_fft", 2, n_fft_, where);
   padding_value_ = read_number(json, "padding_value", 0, where);
   const double dither = read_number(json, "dither", 0, where);
-  require<NotSupportedError>(dither == 0, where, "dither must be 0, for noise makes no two results equal; got ", dither,
-                             ".");
+  require<NotSupportedError>(
+      dither == 0, where, "dither must be 0, because noise would make results differ between runs; got ", dither, ".");
   if (const Json* side = json.find("padding_side"); side && !side->is_null()) {
     const std::string name = side->is_string() ? side->as_string() : side->dump();
     require<ConfigError>(name == "left" || name == "right", where, "padding_side must be left or right; got ", name,

@@ -325,7 +325,7 @@ std::pair<at::Tensor, at::Tensor> ImageProcessor::to_patches(const at::Tensor& f
   const int64_t height = frames.size(2), width = frames.size(3), factor = patch * merge;
   require<ShapeError>(height % factor == 0 && width % factor == 0,
                       "[ImageProcessor] images must have heights and widths in multiples of ", factor, "; got ", height,
-                      " x ", width, ". do_resize makes them so.");
+                      " x ", width, ". Set do_resize to resize them.");
   const at::Tensor whole =
       missing > 0 ? at::cat({frames, frames.narrow(0, count - 1, 1).expand({missing, -1, -1, -1})}) : frames;
   const int64_t steps = (count + missing) / together, rows = height / patch, columns = width / patch;
@@ -381,7 +381,7 @@ ProcessedImages ImageProcessor::process(const std::vector<at::Tensor>& images) c
   for (const at::Tensor& x : done) {
     require<ShapeError>(x.sizes() == done[0].sizes(), "[ImageProcessor] the images of a batch must come out in one ",
                         "size; got ", done[0].sizes(), " and ", x.sizes(),
-                        ". do_center_crop or do_pad makes them equal.");
+                        ". Set do_center_crop or do_pad to make them equal.");
   }
   result.pixel_values = at::stack(done);
   if (steps_.do_pad && steps_.max_image_size.longest_edge) {

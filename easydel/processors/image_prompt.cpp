@@ -35,7 +35,7 @@ class PromptReader {
   void operator()(const char* key, std::string& value) const {
     const Json* given = find(key);
     if (!given) return;
-    require<ConfigError>(given->is_string() && !given->as_string().empty(), where_, key, " must be a text; got ",
+    require<ConfigError>(given->is_string() && !given->as_string().empty(), where_, key, " must be a string; got ",
                          given->dump(), ".");
     value = given->as_string();
   }
@@ -65,8 +65,7 @@ std::string two_digits(int64_t number) { return concat(number < 10 ? "0" : "", n
 
 double rate_of(const ProcessedVideo& video) {
   require<ConfigError>(video.fps.has_value(),
-                       "[VisionProcessor] the text says when frames are shown: it must be known how many frames a "
-                       "second has; got none.");
+                       "[VisionProcessor] the prompt has timestamps of frames, which need the frame rate; got none.");
   return *video.fps;
 }
 
@@ -288,7 +287,7 @@ const std::string& ImagePrompts::video_placeholder() const {
 
 void ImagePrompts::check_videos() const {
   fail<NotSupportedError>(
-      "[VisionProcessor] this model's processor takes images alone. Videos: qwen2_vl, qwen3_vl, smolvlm.");
+      "[VisionProcessor] this model's processor supports only images. Videos: qwen2_vl, qwen3_vl, smolvlm.");
 }
 
 std::string ImagePrompts::of_video(const ProcessedVideo&) const {

@@ -61,7 +61,7 @@ HeightWidth fitting_size(HeightWidth given, int64_t factor, int64_t least, int64
   const auto height = static_cast<double>(given.height), width = static_cast<double>(given.width);
   const auto unit = static_cast<double>(factor);
   require<ShapeError>(std::max(height, width) / std::min(height, width) <= 200,
-                      "[ImageProcessor] an edge may be 200 times the other; got ", given.height, " x ", given.width,
+                      "[ImageProcessor] the aspect ratio may be at most 200; got ", given.height, " x ", given.width,
                       ".");
   const auto in_units = [&](double edges) { return static_cast<int64_t>(edges) * factor; };
   HeightWidth size{in_units(std::nearbyint(height / unit)), in_units(std::nearbyint(width / unit))};  // half to even

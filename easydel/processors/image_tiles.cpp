@@ -36,7 +36,7 @@ HeightWidth size_in_patches(HeightWidth given, HeightWidth longest, HeightWidth 
 }
 
 HeightWidth size_by_longest_edge(HeightWidth given, int64_t longest) {
-  constexpr int64_t kMost = 4096;  // transformers' own limit
+  constexpr int64_t kMaxSize = 4096;  // transformers' own limit
   const auto ratio_of = [](HeightWidth size) {
     return static_cast<double>(size.width) / static_cast<double>(size.height);
   };
@@ -49,8 +49,8 @@ HeightWidth size_by_longest_edge(HeightWidth given, int64_t longest) {
   int64_t& other = given.width >= given.height ? size.height : size.width;
   other += other % 2;
   size = {std::max<int64_t>(size.height, 1), std::max<int64_t>(size.width, 1)};
-  if (std::max(size.height, size.width) <= kMost) return size;
-  size = fit(size, kMost, ratio_of(size));
+  if (std::max(size.height, size.width) <= kMaxSize) return size;
+  size = fit(size, kMaxSize, ratio_of(size));
   return {std::max<int64_t>(size.height, 1), std::max<int64_t>(size.width, 1)};
 }
 

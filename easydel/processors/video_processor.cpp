@@ -65,7 +65,7 @@ HeightWidth fitting_video(HeightWidth given, int64_t frames, int64_t temporal, i
     width = std::trunc(width * scale);
   }
   require<ShapeError>(std::max(height, width) / std::min(height, width) <= 200,
-                      "[VideoProcessor] an edge may be 200 times the other; got ", given.height, " x ", given.width,
+                      "[VideoProcessor] the aspect ratio may be at most 200; got ", given.height, " x ", given.width,
                       ".");
   const auto in_units = [&](double edges) { return static_cast<int64_t>(edges) * factor; };
   HeightWidth size{in_units(rounded(height / unit)), in_units(rounded(width / unit))};
@@ -186,8 +186,7 @@ std::vector<int64_t> VideoProcessor::sample(int64_t count, std::optional<double>
     return indices;
   }
   require<ConfigError>(fps.has_value() || !chooses_by_time(),
-                       "[VideoProcessor] frames are chosen by their time: it must be known how many frames a second "
-                       "has; got none.");
+                       "[VideoProcessor] frames are sampled by time, which needs the frame rate; got none.");
   if (kind_ == Kind::SmolVLM) {
     const double seconds = all / *fps;
     const int64_t wanted =

@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Frames in a second.
-constexpr double kLeastRate = 1e-3, kMostRate = 1e4;
+constexpr double kMinRate = 1e-3, kMaxRate = 1e4;
 
 // Qwen's files before transformers 5: the image processor alone, which names the class of both.
 bool has_old_processor(const fs::path& directory) {
@@ -49,7 +49,8 @@ VisionProcessor VisionProcessor::from_pretrained(const std::string& name_or_path
 
 void VisionProcessor::set_pan_and_scan(const PanAndScan& options) {
   require<ConfigError>(images_.class_name() == "Gemma3ImageProcessor",
-                       "[VisionProcessor] pan and scan is Gemma 3's; got ", images_.class_name(), ".");
+                       "[VisionProcessor] pan and scan is supported only by Gemma3ImageProcessor; got ",
+                       images_.class_name(), ".");
   images_.set_pan_and_scan(options);
 }
 
@@ -85,17 +86,16 @@ void VisionProcessor::add_videos(ImageInputs& inputs, const std::vector<std::str
   std::vector<at::Tensor> pixels, grids;
   for (const std::string& path : paths) {
     VideoFrames video = load_video(path, videos_->decode_options());
-    require<ConfigError>(!fps || !video.fps, "[VisionProcessor] fps is of folders of frames; ", path,
-                         " says itself how long a frame stays.");
+    require<ConfigError>(!fps || !video.fps, "[VisionProcessor] fps applies only to folders of frames; ", path,
+                         " has its own frame durations.");
     require<ConfigError>(!fps || needs_rate,
-                         "[VisionProcessor] fps would do nothing: this model's processor chooses no frames by their "
-                         "time. Leave frames out of the folder.");
-    require<ConfigError>(!fps || (*fps >= kLeastRate && *fps <= kMostRate), "[VisionProcessor] fps must be from ",
-                         kLeastRate, " to ", kMostRate, "; got ", fps.value_or(0), ".");
+                         "[VisionProcessor] fps has no effect: this model's processor does not sample frames by time. "
+                         "Remove frames from the folder instead.");
+    require<ConfigError>(!fps || (*fps >= kMinRate && *fps <= kMaxRate), "[VisionProcessor] fps must be from ",
+                         kMinRate, " to ", kMaxRate, "; got ", fps.value_or(0), ".");
     if (!video.fps) video.fps = fps;
     require<ConfigError>(video.fps || !needs_rate, "[VisionProcessor] ", path,
-                         " does not say how many frames a second has, which this model's processor asks for. Give fps "
-                         "(--fps).");
+                         " has no frame rate, which this model's processor needs. Set fps (--fps).");
     const ProcessedVideo processed = (*videos_)(video);
     inputs.video_texts.push_back(prompts_->of_video(processed));
     pixels.push_back(processed.pixel_values);
@@ -104,14 +104,14 @@ void VisionProcessor::add_videos(ImageInputs& inputs, const std::vector<std::str
   for (const at::Tensor& each : pixels)
     require<ShapeError>(each.sizes().slice(1) == pixels[0].sizes().slice(1),
                         "[VisionProcessor] videos must come out in one size; got ", pixels[0].sizes().slice(1), " and ",
-                        each.sizes().slice(1), ". do_resize makes them so.");
+                        each.sizes().slice(1), ". Set do_resize to resize them.");
   if (!grids.empty()) {
     inputs.pixel_values_videos = at::cat(pixels);
     inputs.video_grid_thw = at::stack(grids);
     return;
   }
   require<NotSupportedError>(!inputs.pixel_values.defined(),
-                             "[VisionProcessor] this model is shown images or videos, not both at once.");
+                             "[VisionProcessor] this model accepts images or videos, not both at once.");
   inputs.pixel_values = at::cat(pixels);
   inputs.pixel_attention_mask =
       at::ones({inputs.pixel_values.size(0), inputs.pixel_values.size(2), inputs.pixel_values.size(3)}, at::kLong);

@@ -198,8 +198,8 @@ void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& n
   const Json state = state_of(reader->files.tensor(state_name), state_name);
   const Json* group = state.find("blocksize");
   require<FormatError>(group && *group == Json(settings.group_size), "[", reader->files.where, "] \"", state_name,
-                       "\" has the blocksize ", group ? group->dump() : "of nobody", "; the scales are of ",
-                       settings.group_size, ".");
+                       "\" must have the blocksize of its scales, ", settings.group_size, "; got ",
+                       group ? group->dump() : "none", ".");
   if (!settings.double_quant) return;
   const Json* offset = state.find("nested_offset");
   const Json* block = state.find("nested_blocksize");

@@ -84,7 +84,7 @@ std::vector<std::string> layers_to_quantize(const BaseModule& module, const Quan
   for (const quantization::ExpertStack& stack : quantization::expert_stacks(module)) {
     if (packs_experts && is_found(stack.path)) layers.push_back(stack.path);
   }
-  require<ConfigError>(!layers.empty(), "[quantize] no layer of ", module.type_name(), " fits the pattern \"",
+  require<ConfigError>(!layers.empty(), "[quantize] no layer of ", module.type_name(), " matches the pattern \"",
                        options.pattern, "\". Paths look like model.layers.0.self_attn.q_proj.");
   return layers;
 }
@@ -124,7 +124,7 @@ void quantize(BaseModule& model, const QuantizeOptions& options) {
   if (options.quantize_tensors) {
     model.transform(std::make_shared<quantization::Packing>(method, layers, options.calibration));
     if (options.verbose)
-      log::info("[quantize] ", layers.size(), " layers as ", options.method, ": ", format_bytes(before), " are now ",
+      log::info("[quantize] ", layers.size(), " layers as ", options.method, ": ", format_bytes(before), " -> ",
                 format_bytes(parameter_bytes(model)));
   } else {
     quantization::Packing(method, layers).check(model);

@@ -33,9 +33,9 @@ std::shared_ptr<Engine> make_engines(const std::shared_ptr<BaseModule>& model, c
                        options.data_parallel_size, ".");
   require<NotSupportedError>(options.data_parallel_size == 1 || !model->parallel(),
                              "[serve] data_parallel_size is not supported with a mesh.");
-  if (hears(*model)) {
+  if (is_speech_model(*model)) {
     require<NotSupportedError>(options.data_parallel_size == 1,
-                               "[serve] data_parallel_size is not supported with a model that hears; got ",
+                               "[serve] data_parallel_size is not supported with a speech model; got ",
                                options.data_parallel_size, ".");
     return make_speech_engine(model, tokenizer.shared(), hearing, options.engine);
   }
@@ -78,9 +78,10 @@ std::shared_ptr<const VisionProcessor> load_vision(const BaseModule& model, cons
   return nullptr;
 }
 
-std::shared_ptr<const WhisperFeatureExtractor> load_hearing(const BaseModule& model, const std::string& name_or_path,
-                                                            const HubOptions& hub) {
-  if (!hears(model)) return nullptr;
+std::shared_ptr<const WhisperFeatureExtractor> load_feature_extractor(const BaseModule& model,
+                                                                      const std::string& name_or_path,
+                                                                      const HubOptions& hub) {
+  if (!is_speech_model(model)) return nullptr;
   return std::make_shared<const WhisperFeatureExtractor>(AutoFeatureExtractor::from_pretrained(name_or_path, hub));
 }
 
@@ -138,10 +139,10 @@ bool serve_until_stopped(Server& server) {
   while (server.is_healthy()) {
     const int signal = sigtimedwait(&signals, nullptr, &pause);
     if (signal <= 0) continue;
-    log::info("[serve] stopping: waiting for the requests that are running. Once more stops at once.");
+    log::info("[serve] stopping: waiting for running requests. Interrupt again to stop immediately.");
     // A second signal ends the process as usual.
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-    if (!server.stop()) log::warning("[serve] some requests were still running and were ended.");
+    if (!server.stop()) log::warning("[serve] some requests were still running and were aborted.");
     return true;
   }
   return false;

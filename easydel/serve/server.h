@@ -28,14 +28,15 @@ struct ServerOptions {
   std::chrono::milliseconds shutdown_timeout{30000};          // for what is running when the server is asked to stop
 };
 
-// What prepares the images of a model's requests, of the files beside it. Null for a model that takes text alone,
+// The image preprocessing of a model's requests, from the files next to it. Null for a model that accepts only text,
 // and, with a warning, where there are none.
 std::shared_ptr<const VisionProcessor> load_vision(const BaseModule& model, const std::string& name_or_path,
                                                    const HubOptions& hub = {});
 
-// The same for the recordings of a model that hears. ConfigError where there are no files for it.
-std::shared_ptr<const WhisperFeatureExtractor> load_hearing(const BaseModule& model, const std::string& name_or_path,
-                                                            const HubOptions& hub = {});
+// The same for the recordings of a speech model. ConfigError where there are no files for it.
+std::shared_ptr<const WhisperFeatureExtractor> load_feature_extractor(const BaseModule& model,
+                                                                      const std::string& name_or_path,
+                                                                      const HubOptions& hub = {});
 
 // What requests sample by unless they say otherwise: the model's generation_config.json.
 SamplingParams default_sampling(const BaseModule& model);
@@ -43,7 +44,7 @@ SamplingParams default_sampling(const BaseModule& model);
 class Server {
  public:
   // Listens when it returns. `model` serves all replicas; each has a cache of its own.
-  // `vision` prepares the images of requests, `hearing` their recordings; null where the model takes text alone.
+  // `vision` prepares the images of requests, `hearing` their recordings; null where the model does not accept images.
   Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, ServerOptions options,
          std::shared_ptr<const VisionProcessor> vision = nullptr,
          std::shared_ptr<const WhisperFeatureExtractor> hearing = nullptr);

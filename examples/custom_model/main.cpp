@@ -31,8 +31,8 @@ struct NopeConfig : ed::Config<NopeConfig> {
     v("num_hidden_layers", num_hidden_layers, "Decoder layers.");
     v("num_attention_heads", num_attention_heads, "Heads.");
     v("hidden_act", hidden_act, "Activation of the MLP.");
-    v("max_position_embeddings", max_position_embeddings, "Longest sequence.");
-    v("norm_eps", norm_eps, "Added under the root of the norms.");
+    v("max_position_embeddings", max_position_embeddings, "Maximum sequence length.");
+    v("norm_eps", norm_eps, "Epsilon of the norms.");
   }
   void validate() const override {
     BaseConfig::validate();

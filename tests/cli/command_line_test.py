@@ -4,6 +4,7 @@ import json
 import tempfile
 import pathlib
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -15,6 +16,10 @@ def run(*args: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run([EASYDEL, *args], capture_output=True, text=True, timeout=120, **options)
 
 
+def subcommands() -> list[str]:
+    return re.findall(r"^  ([a-z][a-z-]*) ", run("--help").stdout.split("Subcommands:")[1], re.M)
+
+
 class CommandLine(unittest.TestCase):
     def test_alone_prints_its_help(self):
         done = run()
@@ -23,12 +28,27 @@ class CommandLine(unittest.TestCase):
         self.assertIn("doctor", done.stdout)
 
     def test_help_is_there_on_every_level(self):
-        names = [line.split()[0] for line in run("--help").stdout.split("Subcommands:")[1].splitlines() if line.startswith("  ")]
+        names = subcommands()
         self.assertIn("demo", names)
         for name in names:
             done = run(name, "--help")
             self.assertEqual(done.returncode, 0, name)
             self.assertIn(f"Usage: easydel {name}", done.stdout)
+
+    def test_help_fits_the_screen_and_its_examples_have_flags_that_exist(self):
+        names = subcommands()
+        examples = 0
+        for words in [(), *((name,) for name in names), ("bench", "serve"), ("demo", "rl"), ("lora", "merge")]:
+            text = run(*words, "--help").stdout
+            self.assertEqual([line for line in text.splitlines() if len(line) > 120], [], words)
+            self.assertNotRegex(text, r"Option Group|\{false\}|:POSITIVE|\n\n\n| \n")
+            self.assertEqual(text.count("-h, --help"), 1, words)
+            for line in re.findall(r"^  easydel (.*)$", text, re.M):
+                examples += 1
+                self.assertEqual(line.split()[0], words[0], line)
+                for flag in re.findall(r"(?<=\s)--[a-z-]+", line):
+                    self.assertRegex(text, rf"(?m)^  (?:\S+, )?{flag}(?:[ ,]|$)", line)
+        self.assertGreater(examples, 15)
 
     def test_version_names_torch_and_features(self):
         done = run("--version")
@@ -128,8 +148,8 @@ class CommandLine(unittest.TestCase):
             table = run(*small, "4", "--reward", "exact", "--control", "random", "--control", "sft")
             self.assertRegex(table.stdout, r"after +steps +time +exact match on unseen pairs\nSFT +4 +\d+ s +\d.*\nGRPO +2 .*\n"
                                            r"GRPO, random rewards +2 .*\nmore SFT instead +\d+ ")
-            self.assertIn("pairs of two-digit numbers: 64 with their sums for SFT, 200 that say when it is enough, 7816 for GRPO "
-                          "(reward exact), 20 in none of them", table.stdout)
+            self.assertIn("pairs of two-digit numbers: 64 for SFT, 200 for validation, 7816 for GRPO "
+                          "(reward exact), 20 held out", table.stdout)
             # SFT goes on in turns, as one run, and ends when the model is good enough.
             turns = run(*small, "50", "--json")
             stage = json.loads(turns.stdout[turns.stdout.index("{"):])["stages"][0]
@@ -174,7 +194,7 @@ class CommandLine(unittest.TestCase):
         done = run("--cpu", "z80", "doctor")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         known = ", ".join(machine["cpu_kinds"])
-        self.assertIn(f'easydel: [EASYDEL_CPU] this machine has the kinds {known}; got "z80".\n', done.stderr)
+        self.assertIn(f'easydel: [EASYDEL_CPU] this machine supports {known}; got "z80".\n', done.stderr)
 
     def test_full_output_is_a_failure(self):
         with open("/dev/full", "w") as full:

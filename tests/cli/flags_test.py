@@ -153,7 +153,7 @@ class Flags(FlagProbes):
         shutil.copytree(self.wide, chatting)
         (chatting / "chat_template.jinja").write_text("{{ messages[0].content }}")
         done = self.run_command(["chat", chatting, "--image", "a.png"])  # of models that see: models/llava_serve_test.py
-        self.assertEqual((done.returncode, "takes text alone; got --image a.png." in done.stderr), (1, True), done.stderr)
+        self.assertEqual((done.returncode, "does not accept images; got --image a.png." in done.stderr), (1, True), done.stderr)
         for flag in (MESH, ["--devices", "2"]):
             done = self.run_command(["chat", self.wide, *flag])
             self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
@@ -305,7 +305,7 @@ class Flags(FlagProbes):
             "--set": ["--set", "trainer.learning_rate=0.5"], "--dry-run": ["--dry-run"], "--json": ["--json"], "--keys": ["--keys"],
             "--device": ["--device", "cuda:99"], "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"]})
         help_text = self.run_command(["elarge", "--help"]).stdout
-        self.assertEqual(len(re.findall(r"^  (?:file|(?:-c,)?(?:--)?config)\b", help_text, re.M)), 1, help_text)
+        self.assertEqual(len(re.findall(r"^  (?:FILE|(?:-c,)?(?:--)?config)\b", help_text, re.M)), 1, help_text)
         same = self.observe_run(["elarge", "--config", path])
         self.assertEqual(same, observe([]))
 

@@ -114,7 +114,7 @@ class MeshCommands(unittest.TestCase):
                              "easydel: --devices 8 --mesh 1,4,1,3,1: [create_mesh] sharding_axis_dims must multiply to the "
                              "number of devices; got 1x4x1x3x1 = 12, but there are 8 devices.")  # fmt: skip
             self.assertEqual(say("--mesh", "1,-1,1,1,1"),
-                             "easydel: --mesh 1,-1,1,1,1 has a -1: give the number of devices too, as in --devices 4.")  # fmt: skip
+                             "easydel: --mesh 1,-1,1,1,1 has a -1: the number of devices is needed too, as in --devices 4.")  # fmt: skip
             self.assertEqual(say("--devices", 8, "--mesh", "1,2,4"),
                              "easydel: --devices 8 --mesh 1,2,4: [create_mesh] sharding_axis_dims and sharding_axis_names "
                              "must have the same length; got 3 (1x2x4) and 5.")  # fmt: skip
@@ -147,7 +147,7 @@ class MeshCommands(unittest.TestCase):
         saved.mkdir()
         (saved / "model.safetensors").symlink_to(self.directory / "model.safetensors")
         (saved / "config.json").write_text(json.dumps({**CONFIG, "sharding_axis_dims": [1, 2, 1, 2, 1]}))
-        told = f"{saved} was saved on a mesh of several devices and runs on one device now; use --mesh to change that.\n"
+        told = f"{saved} was saved on a mesh of several devices and is now loaded on one; use --mesh to change that.\n"
         inputs = ["--input", self.directory / "in.safetensors", "--output", saved / "out.safetensors", "--dtype", "float64"]
         done = run("forward", saved, *inputs)
         self.assertEqual((done.returncode, done.stderr.count(told)), (0, 1), done.stderr)
@@ -179,7 +179,7 @@ class MeshCommands(unittest.TestCase):
             self.assertEqual((same.returncode, same.stdout), (0, done.stdout), same.stderr)
         for command in (["elarge", run_file], ["train", self.directory, "--data", text]):
             self.assertEqual(self.usage_error(*command, "--mesh", "1,-1,1,1,1"),
-                             "easydel: --mesh 1,-1,1,1,1 has a -1: give the number of devices too, as in --devices 4.")
+                             "easydel: --mesh 1,-1,1,1,1 has a -1: the number of devices is needed too, as in --devices 4.")
             self.assertIn("--devices", self.usage_error(*command, "--devices", 0))
 
     def test_a_device_that_is_not_there_is_a_usage_error(self):

@@ -247,7 +247,7 @@ class OtherFlags(FlagProbes):
             self.assertNotEqual(done[0].stdout, done[1].stdout, command)
 
     def test_download_of_a_directory_has_nothing_to_choose(self):
-        message = f" is of a repository on the hub; {self.wide} is on this machine. Go to another directory to download the repository of that name."
+        message = f" applies only to repositories on the Hub; {self.wide} is a local path. Run the command in another directory to download the repository of that name."
         self.check_refused(*((["download", self.wide, *flag], (flag[0] if flag[0] == "--token" else " ".join(flag)) + message)
                              for flag in (["--revision", "v1"], ["--repo-type", "dataset"], ["--include", "*.json"], ["--token", "hf_secret"])))
 
@@ -307,11 +307,11 @@ class OtherFlags(FlagProbes):
         lines = self.directory / "lines.jsonl"
         lines.write_text('"It is"\n')
         cases = (
-            (["[5]", "--decode", "--offsets"], "--offsets is for a text that is encoded; got --decode. Leave one of them out."),
-            (["--jsonl", lines, "--json"], f"--json is for a TEXT; got --jsonl {lines}, whose lines are JSON anyway. Leave --json out."),
-            (["It is", "--threads", "2"], "--threads 2 shares the lines that --jsonl encodes; got a TEXT. Leave --threads out."),
+            (["[5]", "--decode", "--offsets"], "--offsets applies only to encoding; got --decode. Leave one of them out."),
+            (["--jsonl", lines, "--json"], f"--json applies only to TEXT; got --jsonl {lines}, whose output is JSON anyway. Leave --json out."),
+            (["It is", "--threads", "2"], "--threads 2 applies only to encoding with --jsonl; got a TEXT. Leave --threads out."),
             (["--jsonl", lines, "--decode", "--threads", "0"],
-             "--threads 0 shares the lines that --jsonl encodes; got --decode. Leave --threads out."),
+             "--threads 0 applies only to encoding with --jsonl; got --decode. Leave --threads out."),
         )
         self.check_refused(*((["tokenize", self.wide, *arguments], message) for arguments, message in cases))
 
@@ -569,13 +569,13 @@ class OtherFlags(FlagProbes):
     def test_bench_serve_refuses_what_has_nothing_to_do(self):
         serve = ["bench", "serve"]
         self.check_refused(
-            ([*serve, "--dtype", "bf16"], "--dtype is about the engine of --in-process; a server has its own. Leave it out."),
-            ([*serve, self.wide], f"MODEL is for --in-process; got {self.wide}. The name of a server's model is given with --model."),
-            ([*serve, self.wide, "--in-process", "--port", "1"], "--port is about a server; --in-process has none. Leave it out."),
-            ([*serve, "--burstiness", "2"], "--burstiness is about arrivals at a --request-rate; all requests come at once. Leave it out."),
+            ([*serve, "--dtype", "bf16"], "--dtype applies only to the engine of --in-process. Leave it out."),
+            ([*serve, self.wide], f"MODEL is used only with --in-process; got {self.wide}. Select a model of the server with --model."),
+            ([*serve, self.wide, "--in-process", "--port", "1"], "--port applies only to a server, and --in-process uses none. Leave it out."),
+            ([*serve, "--burstiness", "2"], "--burstiness applies only with a finite --request-rate; now all requests are sent at once. Leave it out."),
             ([*serve, "--goodput", "itl:5"], "--goodput takes ttft:MS, tpot:MS and e2el:MS; got \"itl:5\"."),
             ([*serve, "--endpoint", "/v1/chat/completions"],
-             "--endpoint /v1/chat/completions takes text, and random prompts are token ids. Give --tokenizer DIR, or --dataset FILE."))
+             "--endpoint /v1/chat/completions takes text, but random prompts are token ids. Use --tokenizer DIR or --dataset FILE."))
 
     def test_dashboard(self):
         run = self.directory / "run"
@@ -654,31 +654,31 @@ class OtherFlags(FlagProbes):
             "--steps": ["--steps", "3"], "--prompts": ["--prompts", "3"], "--group": ["--group", "3"], "--hidden": ["--hidden", "64"],
             "--layers": ["--layers", "2"], "--learning-rate": ["--learning-rate", "0.5"], "--json": ["--json"]})
         self.check_refused((["demo", "rl", "--hidden", "40"], "--hidden must be a multiple of 32; got 40."),
-                           (["demo", "--steps", "3", "rl"], "--steps before rl belongs to the other demo. See easydel demo rl --help."))
+                           (["demo", "--steps", "3", "rl"], "--steps before rl is an option of easydel demo, not of easydel demo rl. See easydel demo rl --help."))
 
     def test_what_another_flag_leaves_nothing_to_do_is_refused(self):
         one_file = self.directory / "one.safetensors"
         self.check_refused(
             (["convert", self.wide, one_file, "--max-shard-size", "2GB"],
-             f"--max-shard-size 2GB splits weights over the files of a directory; {one_file} is one file. Use a directory, or omit "
+             f"--max-shard-size 2GB applies only to a directory; {one_file} is one file. Use a directory, or omit "
              "--max-shard-size."),
             (["quantize", self.wide, self.directory / "out", "--calibration-tokens", "64"],
-             "--calibration-tokens 64 limits what is read of a text. Give one with --calibrate FILE."),
+             "--calibration-tokens 64 needs calibration text. Give it with --calibrate FILE."),
             (["quantize", self.wide, self.directory / "out", "--format", "fp8", "--method", "nf4"],
-             "--method nf4 does not go with --format fp8, which has its own. Leave one of them out."),
+             "--method nf4 is not supported with --format fp8, which determines the method. Leave one of them out."),
             (["quantize", self.wide, self.directory / "out", "--type", "int8"],
-             "--type int8 is of --format gguf and compressed-tensors. Leave it out."),
+             "--type int8 applies only to --format gguf and compressed-tensors. Leave it out."),
             (["quantize", self.wide, self.directory / "out.gguf", "--format", "gguf", "--pattern", "q_proj"],
-             "--pattern, --group-size and --calibrate do not go with --format gguf: its --type says all."),
+             "--pattern, --group-size and --calibrate are not supported with --format gguf, where --type determines everything."),
             (["info", self.wide, "--json", "--depth", "1"],
-             "--depth 1 is of the tree, which --json does not print. Leave one of them out."),
+             "--depth 1 limits the module tree, which --json does not print. Leave one of them out."),
             (["info", self.wide, "--quantize", "nf4", "--devices", "2"],
-             "--quantize nf4 goes without --devices and --mesh here: what each rank stores is shown for dense weights. Leave one "
+             "--quantize nf4 is not supported with --devices or --mesh here: the sharding plan is for dense weights. Leave one "
              "of them out."),
             (["info", self.wide, "--quantize-pattern", "q_proj"], "--quantize-pattern q_proj needs --quantize METHOD."),
             (["info", self.wide, "--quantize-group-size", "32"], "--quantize-group-size 32 needs --quantize METHOD."),
             (["bench", "generate", "--config", self.wide / "config.json", "--device", "cpu", "--no-trace"],
-             "--no-trace is about CUDA graphs; no step is captured on cpu. Leave it out, or give --device cuda."),
+             "--no-trace applies only to CUDA graphs; got the device cpu. Leave it out, or use --device cuda."),
         )
 
 

@@ -312,15 +312,15 @@ REFUSALS = [
     (["--quantize", "nf4", "--quantize-group-size", "7"], "group"),
     (["--adapter", "nowhere"], '--adapter takes NAME=DIR; got "nowhere".'),
     (["--adapter", "one=nowhere/at-all"], "nowhere/at-all"),
-    (["--no-graphs"], "--no-graphs is about CUDA graphs; no step is captured on cpu. Leave it out, or give --device cuda."),
-    (["--ngram-max", "3"], "[engine] ngram_max is about tokens that are guessed ahead. Set num_speculative_tokens."),
+    (["--no-graphs"], "--no-graphs applies only to CUDA graphs; got the device cpu. Leave it out, or use --device cuda."),
+    (["--ngram-max", "3"], "[engine] ngram_max applies only to speculative decoding. Set num_speculative_tokens."),
     (["--speculative-tokens", "2", "--async-scheduling", "--no-page"],
      "async_scheduling is not supported with speculation, nor on a mesh."),
     (["--speculative-tokens", "2", "--ngram-max", "1", "--ngram-min", "2"], "ngram_min must be positive and at most ngram_max; got 2 and 1."),
     (["--gpu-memory-utilization", "0.5", "--num-pages", "9"],
-     "--gpu-memory-utilization says how many pages there are; got --num-pages 9. Leave one of them out."),
-    (["--tls-cert", "x.pem"], "--tls-cert and --tls-key go together."),
-    (["--allowed-local-media-path", "."], "allowed_local_media_path is about images; the model takes text alone."),  # else: models/llava_serve_test.py
+     "--gpu-memory-utilization determines the number of pages; got --num-pages 9. Leave one of them out."),
+    (["--tls-cert", "x.pem"], "--tls-cert and --tls-key must be given together."),
+    (["--allowed-local-media-path", "."], "allowed_local_media_path applies to images, which the model does not accept."),  # else: models/llava_serve_test.py
     (["--tool-parser", "dancing"], "dancing"),
     (["--max-body-mib", "0"], "--max-body-mib must be from 1 to 4096; got 0."),
 ]

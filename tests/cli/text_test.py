@@ -117,7 +117,7 @@ class Text(unittest.TestCase):
         by_engine = run("chat", self.model_dir, "--max-new-tokens", 8, stdin=lines)
         done = run("--log", "debug", "chat", self.model_dir, "--max-new-tokens", 8, "--min-length", 1, stdin=lines)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("min_length is not for the engine", done.stderr)
+        self.assertIn("min_length is not supported by the engine", done.stderr)
         self.assertEqual(done.stdout, by_engine.stdout)
 
     def test_a_sampling_option_turns_sampling_on(self):
@@ -137,13 +137,13 @@ class Text(unittest.TestCase):
         lines = "/system Be brief.\n" + "It was the best\n" * 4 + f"/save {saved}\n"
         done = run("chat", self.model_dir, stdin=lines)  # 512 new tokens by default, and 64 positions
         self.assertEqual(done.returncode, 0, done.stderr)
-        notes = [line for line in done.stderr.splitlines() if line.startswith("(the oldest ")]
+        notes = [line for line in done.stderr.splitlines() if line.startswith("(dropped the oldest ")]
         self.assertGreater(len(notes), 0)
-        self.assertRegex(notes[0], r"^\(the oldest \d+ messages no longer fit into the context of 64 tokens; they are left out\)$")
+        self.assertRegex(notes[0], r"^\(dropped the oldest \d+ messages, because the context has only 64 tokens\)$")
         self.assertNotIn("warning", done.stderr)
         messages = json.loads(saved.read_text())
         self.assertEqual(len(messages), 9)
-        left_out = int(notes[-1].split()[2])
+        left_out = int(notes[-1].split()[3])
         kept = messages[:1] + messages[1 + left_out:-1]
         ids = self.tokenizer.apply_chat_template(kept, add_generation_prompt=True, return_dict=False)
         self.assertLessEqual(len(ids), 64)
@@ -151,7 +151,7 @@ class Text(unittest.TestCase):
                          self.tokenizer.decode(self.expected(ids, 64 - len(ids)), skip_special_tokens=True))
         done = run("chat", self.model_dir, stdin="wisdom " * 100 + "\n")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"\[easydel chat\] the message makes a prompt of \d+ tokens; the model's context has 64\.")
+        self.assertRegex(done.stderr, r"\[easydel chat\] the prompt has \d+ tokens; the model's context is 64\.")
 
     def test_ctrl_c_gives_up_the_line_and_not_the_conversation(self):
         leader, follower = pty.openpty()

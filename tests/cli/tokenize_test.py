@@ -108,7 +108,7 @@ class Tokenize(unittest.TestCase):
         self.assertIn("cannot open", self.failure(self.file, "--jsonl", self.directory / "none"))
         done = run(self.file)
         self.assertEqual(done.returncode, 2)
-        self.assertIn(b"give either TEXT or --jsonl FILE", done.stderr)
+        self.assertIn(b"either TEXT or --jsonl FILE is required", done.stderr)
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ class Transcribe(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(json.loads(self.run_it(path, "--json", model=directory).stdout)[0]["ids"], self.theirs(path, keys)[0])
         done = self.run_it(list(self.sounds)[0], "--language", "en", model=self.folder / "english", ok=False)
-        self.assertIn("the model knows English alone, as is_multilingual of generation_config.json says", done.stderr)
+        self.assertIn("the model is English-only, as is_multilingual of generation_config.json says", done.stderr)
         done = self.run_it(list(self.sounds)[3], model=self.folder / "bare", ok=False)
         self.assertIn("need no_timestamps_token_id in generation_config.json; it has none", done.stderr)
 
@@ -200,7 +200,7 @@ class Transcribe(unittest.TestCase):
         split = ["--devices", "2", "--mesh", "1,1,1,2,1"]
         lines = [f"[{w['start']:.2f} --> {w['end']:.2f}] {w['word']}" for w in entry["words"]]
         self.assertEqual(self.run_it(path, "--word-timestamps", *flags, *split, model=directory).stdout, "\n".join(lines) + "\n")
-        self.assertIn("times of tokens need alignment_heads in generation_config.json", self.run_it(path, "--word-timestamps", ok=False).stderr)
+        self.assertIn("token timestamps need alignment_heads in generation_config.json", self.run_it(path, "--word-timestamps", ok=False).stderr)
         wrong = self.with_keys("misaligned", SPEECH | dict(alignment_heads=[[0, 1], [2, 0]]))
         self.assertIn("a layer in [0, 2) and a head in [0, 4); got [2, 0]", self.run_it(path, "--word-timestamps", model=wrong, ok=False).stderr)
 
@@ -251,7 +251,7 @@ class Transcribe(unittest.TestCase):
         (self.folder / "header.wav").write_bytes(good[:44])
         (self.folder / "text.wav").write_text("It is a truth universally acknowledged")
         for name, message in (("empty.wav", "a recording must have a sample; got an empty file."), ("header.wav", "a recording must have a sample"),
-                              ("text.wav", "a recording is a WAV, FLAC, Ogg or MP3 file; got 38 bytes that begin like none of them."),
+                              ("text.wav", "a recording must be a WAV, FLAC, Ogg or MP3 file; got 38 bytes of another format."),
                               ("missing.wav", "missing.wav")):
             done = self.run_it(self.folder / name, ok=False)
             self.assertIn(message, done.stderr)
@@ -306,7 +306,7 @@ class Transcribe(unittest.TestCase):
                 return caught.exception.body["message"]
 
             for given, message in ((dict(language="xx"), 'the model\'s languages are de, en; got "xx".'),
-                                   (dict(file=("a.wav", b"no sound")), "a recording is a WAV, FLAC, Ogg or MP3 file"),
+                                   (dict(file=("a.wav", b"no sound")), "a recording must be a WAV, FLAC, Ogg or MP3 file"),
                                    (dict(temperature=1.5), "temperature must be"), (dict(prompt="before"), "prompt is not supported"),
                                    (dict(stream=True), "stream is not supported"), (dict(timestamp_granularities=["letter"]), "must be segment or word"),
                                    (dict(timestamp_granularities=["word"]), "needs response_format verbose_json"),
@@ -318,7 +318,7 @@ class Transcribe(unittest.TestCase):
                 openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0).chat.completions.create(
                     model=MODEL, messages=[{"role": "user", "content": "hello"}])
         done = warm_start.run([EASYDEL, "serve", str(self.directory), "--port", "0", "--max-num-seqs", "3"], text=True, timeout=120)
-        self.assertIn("max_num_seqs is not supported with a model that hears", done.stderr)
+        self.assertIn("max_num_seqs is not supported with a speech model", done.stderr)
 
 
 if __name__ == "__main__":

@@ -164,7 +164,8 @@ TEST(ELargeConfig, ServesByItsSectionsAndTheActionsParameters) {
                  "[elarge] run.yaml:2: serve.prt is not a key of the section serve. Did you mean \"port\"?");
   expect_refused(kSmall + "serve: {port: 99999}\n",
                  "[elarge] run.yaml:2: serve.port must be from 0 to 65535; got 99999.");
-  expect_refused(kSmall + "serve: {tls_cert: a}\n", "[elarge] run.yaml:2: serve.tls_cert and tls_key go together.");
+  expect_refused(kSmall + "serve: {tls_cert: a}\n",
+                 "[elarge] run.yaml:2: serve.tls_cert and tls_key must be given together.");
   expect_refused(kSmall + "esurge: {max_num_seqs: 0}\n",
                  "[elarge] run.yaml:2: esurge.max_num_seqs must be above 0; got 0.");
 }
@@ -274,7 +275,7 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
   expect_refused(kSmall + "trainer: 5\n", "[elarge] run.yaml:2: trainer must be a mapping; got 5.");
   expect_refused("- a\n", "[elarge] run.yaml must be a mapping of sections; got an array.");
   expect_refused("model: {name_or_path: m, task: dancing}\n",
-                 "[elarge] run.yaml:1: model.task: [TaskType] a task is one of base-module, causal-lm, "
+                 "[elarge] run.yaml:1: model.task: [TaskType] a task must be one of base-module, causal-lm, "
                  "sequence-classification, sequence-to-sequence, speech-sequence-to-sequence, masked-lm, "
                  "token-classification, question-answering, embedding, vision-module, image-classification, "
                  "zero-shot-image-classification, image-text-to-text, audio-classification, auto-bind; got "
@@ -347,7 +348,7 @@ TEST(ELargeConfig, TakesDeviceAndTypesFromTheMachineUnlessTheyAreGiven) {
   expect_refused(kSmall + "loader:\n  device: tpu\n",
                  "[elarge] run.yaml:3: loader.device: a device is cpu, cuda or cuda:1; got \"tpu\".");
   expect_refused(kSmall + "loader:\n  verbose: true\n  dtype: int8\n",
-                 "[elarge] run.yaml:4: loader.dtype must be a floating type; got int8.");
+                 "[elarge] run.yaml:4: loader.dtype must be a floating-point dtype; got int8.");
   expect_refused(kSmall + "platform:\n  backend: tpu\n",
                  "[elarge] run.yaml:3: platform.backend must be cpu or gpu; got \"tpu\".");
 }
@@ -387,7 +388,7 @@ TEST(ELargeConfig, GivesTheTrainerWhatTheMixtureSaysOfRows) {
 
 TEST(ELargeConfig, RefusesOtherModelsThatCannotReadTheSameRows) {
   expect_refused<NotSupportedError>(kSmall + "teacher_model:\n  name_or_path: t\n  tokenizer: other\n",
-                                    "[elarge] run.yaml:4: teacher_model.tokenizer must be that of model; got "
+                                    "[elarge] run.yaml:4: teacher_model.tokenizer must be the model's; got "
                                     "\"other\". Rows are tokenized once, for both models.");
   expect_refused<NotSupportedError>(
       kSmall + "reference_model:\n  name_or_path: t\n  task: sequence-classification\n",
@@ -507,7 +508,7 @@ TEST(ELargeConfig, ChecksWhatAnActionNeeds) {
   expect_refused(with_trainer("distillation"),
                  "[elarge] run.yaml:51: actions[1] with the trainer distillation needs a teacher_model.");
   expect_refused(with_trainer("sft", "  do_eval: true\n"),
-                 "[elarge] run.yaml:48: trainer.do_eval needs data: name it under eval_mixture.informs.");
+                 "[elarge] run.yaml:48: trainer.do_eval needs data: list it under eval_mixture.informs.");
   EXPECT_NO_THROW(
       read(with_trainer("sft", "  do_eval: true\n") + "eval_mixture: {informs: [{type: x/y}]}\n").validate());
 }
@@ -522,7 +523,7 @@ TEST(ELargeConfig, TakesTheWrappersOfTheRunner) {
     EXPECT_EQ(config.where({"actions", "0"}), "[elarge] run.yaml:5: actions[0]");
   }
   expect_refused("config: {model: {name_or_path: m}}\ntrainer: {}\n",
-                 "[elarge] run.yaml:2: trainer must stand below config, like the other sections.");
+                 "[elarge] run.yaml:2: trainer must be inside config, like the other sections.");
 }
 
 TEST(ELargeConfig, IsChangedFromTheCommandLine) {
@@ -556,9 +557,10 @@ TEST(ELargeConfig, IsChangedFromTheCommandLine) {
   EXPECT_THAT([&] { config.set("mixture.informs.9.split=a"); },
               ThrowsMessage<ConfigError>("[elarge] run.yaml:25: mixture.informs must name an element from 0 to 3; got "
                                          "\"9\"."));
-  EXPECT_THAT([&] { config.set("model.name_or_path.x=a"); },
-              ThrowsMessage<ConfigError>("[elarge] run.yaml:4: model.name_or_path must be a mapping to hold \"x\"; got "
-                                         "\"some/model\"."));
+  EXPECT_THAT(
+      [&] { config.set("model.name_or_path.x=a"); },
+      ThrowsMessage<ConfigError>("[elarge] run.yaml:4: model.name_or_path must be a mapping to contain \"x\"; got "
+                                 "\"some/model\"."));
 }
 
 TEST(ELargeConfig, SurvivesBeingWrittenAndRead) {

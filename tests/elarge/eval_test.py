@@ -414,7 +414,7 @@ class Generated(unittest.TestCase):
 
     def test_code(self):
         path = self.write(self.code_task())
-        self.assertIn("runs the Python code that the model writes, with the rights of the user and without a sandbox. Confirm it with "
+        self.assertIn("runs model-generated Python code with the user's permissions and without a sandbox. Confirm it with "
                       "--confirm-run-unsafe-code or eval.confirm_run_unsafe_code.", run("eval", self.path, "--task", path, ok=False))
         results = self.ours(path, options=["--confirm-run-unsafe-code"])["code"]
         self.assertEqual(results["pass@1,create_test"], 0.25)
@@ -431,7 +431,7 @@ class Generated(unittest.TestCase):
     def test_what_is_refused(self):
         self.refused('metric_list: "bleu" is not a metric of this output_type; known: exact_match, ', metric_list=[{"metric": "bleu"}])
         self.refused("generation_kwargs.num_beams is not supported.", generation_kwargs={"num_beams": 2})
-        self.refused("generation_kwargs.max_gen_toks must be below 96, the tokens that the model sees; got 96.", generation_kwargs={"max_gen_toks": 96})
+        self.refused("generation_kwargs.max_gen_toks must be below 96, the model's maximum length; got 96.", generation_kwargs={"max_gen_toks": 96})
         self.refused('filter_list: "format_span" is not a filter; known: regex, ', filter_list=[{"name": "a", "filter": [{"function": "format_span"}]}])
         self.refused('"a" must have take_first as its last function.',
                      filter_list=[{"name": "a", "filter": [{"function": "take_first"}, {"function": "lowercase"}]}])
@@ -496,7 +496,7 @@ class BadInput(unittest.TestCase):
         self.refused('[eval] t.yaml:10: doc_to_target: rows.jsonl, line 2 has no field "a"; it has q, c.', rows=broken(a=None))
         self.refused("[eval] t.yaml:8: doc_to_text fails on rows.jsonl, line 2: line 1 of the template: 'q' is undefined.", rows=broken(q=None))
         self.refused("[eval] t.yaml:10: doc_to_target gives 2 for rows.jsonl, line 2, which has 2 choices: an index from 0 to 1.", rows=broken(a=2))
-        self.refused('[eval] t.yaml:10: doc_to_target gives "z" for rows.jsonl, line 2, which is none of its 2 choices.', rows=broken(a="z"))
+        self.refused('[eval] t.yaml:10: doc_to_target gives "z" for rows.jsonl, line 2, which is not one of its 2 choices.', rows=broken(a="z"))
         self.refused("[eval] t.yaml:9: doc_to_choice must give a list of strings; got 3 among them for rows.jsonl, line 2.", rows=broken(c=["x", 3]))
         self.refused('[eval] t.yaml:9: doc_to_choice: "d" is not a field of the data. Did you mean "a"? To use it as literal text, write '
                      "{{ 'd' }}.", doc_to_choice="d")

@@ -304,7 +304,7 @@ TEST_F(SectionProbes, BaseConfig) {
   config["base_config"]["operation_configs"] = noted;
   EXPECT_EQ(ELargeConfig(config).notes(),
             std::vector<std::string>{
-                "[elarge] base_config.operation_configs has no effect here. It sets up EasyDeL's kernels."});
+                "[elarge] base_config.operation_configs has no effect here. It configures EasyDeL's kernels."});
   EXPECT_EQ(keys<BaseConfigSection>(), (std::vector<std::string>{"values", "operation_configs"}));
 }
 

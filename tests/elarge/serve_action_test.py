@@ -76,7 +76,7 @@ class ServeAction(unittest.TestCase):
         environment = {name: value for name, value in os.environ.items() if name != "EASYDEL_API_KEY"}
         done = subprocess.run([EASYDEL, "elarge", str(path)], capture_output=True, text=True, timeout=120, env=environment)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("serve.api_key is missing, and require_api_key asks for one.", done.stderr)
+        self.assertIn("serve.api_key is missing, but require_api_key needs one.", done.stderr)
 
     def test_a_dry_run_does_not_listen(self):
         done = subprocess.run([EASYDEL, "elarge", str(self.write(["serve"], serve={"port": 0})), "--dry-run"], capture_output=True, text=True,

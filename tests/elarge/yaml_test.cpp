@@ -279,7 +279,7 @@ TEST(Yaml, SaysWhatIsWrongAndWhere) {
   expect_yaml_refused(
       "a: !!python/object:os.system x\n",
       "[yaml] run.yaml:1: the tag tag:yaml.org,2002:python/object:os.system is not supported; got \"x\".");
-  expect_yaml_refused("a: !mine {b: 1}\n", "[yaml] run.yaml:1: the tag !mine is not read here.");
+  expect_yaml_refused("a: !mine {b: 1}\n", "[yaml] run.yaml:1: the tag !mine is not supported.");
   expect_yaml_refused("a: !!int many\n",
                       "[yaml] run.yaml:1: the tag tag:yaml.org,2002:int is not supported; got \"many\".");
   expect_yaml_refused("a: {<<: 3}\n", "[yaml] run.yaml:1: << must merge a mapping or a list of mappings.");

@@ -20,4 +20,4 @@ with tempfile.TemporaryDirectory() as name:
 
     (Path(name) / "file").write_text("in the way")
     done = subprocess.run([sys.argv[1], Path(name) / "file/model"], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1 and re.match(r"sharding: rank 0: \[.*/file/model\] cannot be made", done.stderr), done
+    assert done.returncode == 1 and re.match(r"sharding: rank 0: \[.*/file/model\] cannot be created", done.stderr), done

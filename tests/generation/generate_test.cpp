@@ -270,7 +270,7 @@ TEST_F(Generate, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal(prompt_, {.inputs = {.attention_mask = at::tensor({1, 1, 1, 1, 1, 0}, at::kLong).view({2, 3})}}),
             "[generate] row 1 is padded on the right, where generation continues. Pad on the left.");
   EXPECT_EQ(refusal(prompt_, {.inputs = {.attention_mask = at::tensor({0, 0, 0, 1, 1, 1}, at::kLong).view({2, 3})}}),
-            "[generate] row 0 of attention_mask hides all of 3 tokens; a prompt needs one.");
+            "[generate] row 0 of attention_mask masks all of 3 tokens; a prompt needs one.");
   EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = 2}, .streamer = [](auto) {}}),
             "[generate] a streamer is not supported with beam search, whose tokens are known only at the end.");
   EXPECT_EQ(refusal(prompt_, {.streams = {1}}), "[generate] streams must have one entry for each of 2 prompts; got 1.");

@@ -85,11 +85,11 @@ TEST_F(Files, AllThatIsMissingMisshapenOrUnknownIsListedAtOnce) {
           {"model.layers.7.extra", at::zeros({1})}});
   EXPECT_THAT(
       [&] { load(); },
-      ThrowsMessage<FormatError>(where() + "the tensors do not fit LlamaForCausalLM.\n"
+      ThrowsMessage<FormatError>(where() + "the tensors do not match LlamaForCausalLM.\n"
                                            "missing (2):\n"
                                            "  model.layers.1.mlp.up_proj.weight\n"
                                            "  model.norm.weight\n"
-                                           "of another shape (2):\n"
+                                           "with mismatched shapes (2):\n"
                                            "  \"model.layers.0.self_attn.q_proj.weight\" is [16]; the config asks for "
                                            "[16, 16]\n"
                                            "  \"lm_head.weight\" is [28, 16]; the config asks for [29, 16]\n"
@@ -99,7 +99,7 @@ TEST_F(Files, AllThatIsMissingMisshapenOrUnknownIsListedAtOnce) {
 
 TEST_F(Files, AMissingTensorIsAnError) {
   change({{"model.norm.weight", at::Tensor()}});
-  EXPECT_THAT([&] { load(); }, ThrowsMessage<FormatError>(where() + "the tensors do not fit LlamaForCausalLM.\n"
+  EXPECT_THAT([&] { load(); }, ThrowsMessage<FormatError>(where() + "the tensors do not match LlamaForCausalLM.\n"
                                                                     "missing (1):\n"
                                                                     "  model.norm.weight"));
 }
@@ -117,8 +117,8 @@ TEST_F(Files, OfACausalLMGiveAClassifierWithAFreshHead) {
   const auto model = load<AutoModelForSequenceClassification>({.rngs = RandomKey(3)});
   EXPECT_THAT(log.lines,
               ElementsAre("warning: " + where() +
-                              "LlamaForSequenceClassification draws new weights for its head, which the files do not "
-                              "have:\n  score.weight",
+                              "LlamaForSequenceClassification initializes its head randomly, since the files do not "
+                              "have it:\n  score.weight",
                           "warning: " + where() +
                               "1 tensors were not used by LlamaForSequenceClassification:\n  lm_head.weight"));
   EXPECT_EQ(model->params().at("score.weight").sizes(), at::IntArrayRef({2, 16}));
@@ -186,7 +186,7 @@ TEST(TaskType, IsReadByName) {
         TaskType::AutoBind})
     EXPECT_EQ(parse_task(task_name(task)), task);
   EXPECT_THAT([] { parse_task("vision"); },
-              ThrowsMessage<ConfigError>("[TaskType] a task is one of base-module, causal-lm, "
+              ThrowsMessage<ConfigError>("[TaskType] a task must be one of base-module, causal-lm, "
                                          "sequence-classification, sequence-to-sequence, "
                                          "speech-sequence-to-sequence, masked-lm, token-classification, "
                                          "question-answering, embedding, vision-module, image-classification, "

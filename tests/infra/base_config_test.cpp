@@ -231,7 +231,7 @@ TEST(BaseConfig, RefusesAnOverrideThatIsNoKey) {
       ThrowsMessage<ConfigError>("[ToyConfig] an override must be a key of the config; got \"wheels_of_wagon\". "
                                  "attach_custom_arguments takes any key."));
   EXPECT_THAT([] { ToyConfig().update(parse("[1]")); },
-              ThrowsMessage<ConfigError>("[ToyConfig] what a config is changed by must be an object; got [1]."));
+              ThrowsMessage<ConfigError>("[ToyConfig] a config override must be an object; got [1]."));
 }
 
 TEST(BaseConfig, IsUnchangedByAnUpdateThatFails) {
@@ -277,7 +277,7 @@ TEST(BaseConfig, SavesAndLoads) {
   write_file_atomically(directory / "file", "");
   EXPECT_THAT([&] { config.save_pretrained(directory / "file"); },
               ThrowsMessage<IoError>("[save_pretrained] " + (directory / "file").string() +
-                                     " must be a directory that can be made; got: Not a directory."));
+                                     " must be a directory that can be created; got: Not a directory."));
 }
 
 TEST(BaseConfig, NamesItsLabels) {

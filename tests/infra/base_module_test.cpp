@@ -195,11 +195,13 @@ TEST(LazyInit, HoldsShapesAndNoMemory) {
 
 TEST(LazyInit, HasNothingToRunOrToSave) {
   const auto model = lazy_init<LlamaForCausalLM>(tiny_config());
-  EXPECT_THAT([&] { (*model)({.input_ids = tiny_ids()}); },
-              ThrowsMessage<Error>("[forward] LlamaForCausalLM has no weights yet: it was made by lazy_init. Load them "
-                                   "or call initialize."));
-  EXPECT_THAT([&] { model->save_pretrained("nowhere"); },
-              ThrowsMessage<Error>("[save_pretrained] LlamaForCausalLM has no weights yet: it was made by lazy_init."));
+  EXPECT_THAT(
+      [&] { (*model)({.input_ids = tiny_ids()}); },
+      ThrowsMessage<Error>("[forward] LlamaForCausalLM has no weights yet: it was created by lazy_init. Load them "
+                           "or call initialize."));
+  EXPECT_THAT(
+      [&] { model->save_pretrained("nowhere"); },
+      ThrowsMessage<Error>("[save_pretrained] LlamaForCausalLM has no weights yet: it was created by lazy_init."));
 }
 
 TEST(Initialize, MakesALazyModelAWholeOne) {

@@ -107,7 +107,7 @@ TEST(FieldType, KnowsTheAxesThatCarryWhat) {
       [] { read<PartitionAxis>(R"({"head_axis": 3})"); },
       ThrowsMessage<ConfigError>("[Toy] file: key.head_axis must be an axis name, a list of them or null; got 3."));
   EXPECT_THAT([] { read<PartitionAxis>(R"({"heads": "tp"})"); },
-              ThrowsMessage<ConfigError>("[Toy] file: key.heads is no field of a PartitionAxis."));
+              ThrowsMessage<ConfigError>("[Toy] file: key.heads is not a field of PartitionAxis."));
 }
 
 TEST(FieldType, WritesOfARopeBlockOnlyWhatWasSet) {

@@ -152,7 +152,7 @@ TEST_F(LoadOnMesh, SaysOnEveryRankWhatIsMissing) {
   on_mesh({1, 2, 1, 1, 1}, [&](const Mesh&, World&) {
     EXPECT_THAT([&] { load({}); },
                 ThrowsMessage<FormatError>(testing::StartsWith(
-                    where() + "the tensors do not fit LlamaForCausalLM.\nmissing (9):\n  model.layers.1.")));
+                    where() + "the tensors do not match LlamaForCausalLM.\nmissing (9):\n  model.layers.1.")));
   });
 }
 

@@ -116,12 +116,13 @@ TEST(ConfigNotes, NameEverySettingThatChangesNothing) {
   config.sharding.use_sharded_kv_caching = true;
   EXPECT_THAT(
       config_notes(config),
-      ElementsAre("[LlamaConfig] decode_attn_mechanism \"ring\" changes nothing: a cache picks its kernel by itself.",
-                  "[LlamaConfig] attn_softmax_dtype bfloat16 changes nothing: the softmax is float32 or better.",
-                  "[LlamaConfig] blocksize_b 2 changes nothing: rows are spread over threads.",
-                  "[LlamaConfig] use_scan_mlp changes nothing: gradient_checkpointing is what saves memory here.",
-                  "[LlamaConfig] use_sharded_kv_caching changes nothing: a cache is split over the sequence wherever "
-                  "the mesh splits it."));
+      ElementsAre(
+          "[LlamaConfig] decode_attn_mechanism \"ring\" has no effect: the kernel for a cache is chosen automatically.",
+          "[LlamaConfig] attn_softmax_dtype bfloat16 has no effect: the softmax is float32 or better.",
+          "[LlamaConfig] blocksize_b 2 has no effect: rows are distributed over threads.",
+          "[LlamaConfig] use_scan_mlp has no effect: use gradient_checkpointing to save memory.",
+          "[LlamaConfig] use_sharded_kv_caching has no effect: the cache is split over the sequence whenever the mesh "
+          "splits the sequence."));
 }
 
 TEST(ForgetfulMask, HidesAShareOfThePastInTrainingAlone) {

@@ -289,7 +289,7 @@ TEST(OutputsOnMesh, RefusesAModelWithoutWeights) {
     const auto model = lazy_init<LlamaForCausalLM>(tiny_config());
     model->shard_model({}, mesh);
     EXPECT_THAT([&] { (*model)({.input_ids = tiny_ids()}); },
-                ThrowsMessage<Error>("[forward] LlamaForCausalLM has no weights yet: it was made by lazy_init. Load "
+                ThrowsMessage<Error>("[forward] LlamaForCausalLM has no weights yet: it was created by lazy_init. Load "
                                      "them or call initialize."));
   });
 }

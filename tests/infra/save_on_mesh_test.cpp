@@ -126,7 +126,7 @@ TEST(SaveOnMesh, ThrowsTheErrorOfRankZeroWhenTheDirectoryCannotBeMade) {
           });
         },
         ThrowsMessage<IoError>(
-            concat("rank 0: [", (directory / "file/model").string(), "] cannot be made: Not a directory.")));
+            concat("rank 0: [", (directory / "file/model").string(), "] cannot be created: Not a directory.")));
   }
 }
 

@@ -276,8 +276,9 @@ TEST(ShardFns, CutWhatGatherFnsPutTogether) {
 TEST(ShardFns, NameAParameterOfAnotherShape) {
   on_mesh({1, 2, 1, 1, 1}, [](const Mesh& mesh, World&) {
     const auto model = tiny_llama();
-    EXPECT_THAT([&] { model->shard_fns({}, mesh).at("lm_head.weight")(at::zeros({29, 8})); },
-                ThrowsMessage<ShapeError>("[shard_fns] \"lm_head.weight\" must be [29, 16], all of it; got [29, 8]."));
+    EXPECT_THAT(
+        [&] { model->shard_fns({}, mesh).at("lm_head.weight")(at::zeros({29, 8})); },
+        ThrowsMessage<ShapeError>("[shard_fns] \"lm_head.weight\" must be [29, 16], the whole tensor; got [29, 8]."));
     EXPECT_THAT(
         [&] { model->gather_fns({}, mesh).at("lm_head.weight")(at::zeros({29, 16})); },
         ThrowsMessage<ShapeError>("[gather_fns] \"lm_head.weight\" must be [29, 8], this rank's part; got [29, 16]."));

@@ -120,7 +120,7 @@ TEST(State, SaysWhatIsMissing) {
   EXPECT_THAT([&] { bare.shard_optimizer_state(); }, ThrowsMessage<ConfigError>(HasSubstr("opt_state is not")));
   const State state = bare.init_tx(optim::sgd(0.1));
   EXPECT_THAT([&] { state.apply_gradients({{"nobody", at::zeros({1})}}); },
-              ThrowsMessage<ConfigError>(HasSubstr("\"nobody\", which is no parameter of this state")));
+              ThrowsMessage<ConfigError>(HasSubstr("\"nobody\", which is not a parameter of this state")));
   EXPECT_THAT([&] { state.apply_gradients({{"lm_head.weight", at::zeros({1})}}); },
               ThrowsMessage<ShapeError>("[apply_gradients] \"lm_head.weight\" is [29, 16]; its gradient is [1]."));
 }
@@ -333,7 +333,7 @@ TEST(State, LoadingRefusesWhatDoesNotFit) {
   tiny_llama()->save_pretrained(directory / "model", {.verbose = false});
   const LoadOptions quiet{.verbose = false};
   EXPECT_THAT([&] { State::load_state(directory / "model", quiet); },
-              ThrowsMessage<IoError>(HasSubstr("has no state.json: it is no saved state.")));
+              ThrowsMessage<IoError>(HasSubstr("has no state.json: it is not a saved state.")));
   EXPECT_THAT([&] { state.load_optimizer(directory / "bare"); },
               ThrowsMessage<IoError>(HasSubstr("the optimizer was not saved with this state")));
   EXPECT_THAT([&] { State::load_state(directory / "whole", quiet, optim::lion(1e-4)); },

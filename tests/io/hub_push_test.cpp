@@ -233,7 +233,7 @@ TEST_F(HubPushTest, AServerThatAsksForImpossibleParts) {
     return message_of([&] { upload_folder(folder(), "org/new"); });
   };
   const std::string start = "[hub] \"model.safetensors\" of model \"org/new\" at \"main\" cannot be uploaded: ";
-  EXPECT_EQ(answer(R"({"chunk_size": "0"})"), start + "the server asks for parts of \"0\" bytes.");
+  EXPECT_EQ(answer(R"({"chunk_size": "0"})"), start + "the server requests parts of \"0\" bytes.");
   EXPECT_EQ(answer(R"({"chunk_size": "60000", "1": "http://127.0.0.1:1/x"})"),
             start + "100000 bytes make 2 parts of 60000; the server has URLs for 1.");
   set_server(Json::object({{"chunk_size", 60'000}}));

@@ -167,9 +167,9 @@ class Audio(unittest.TestCase):
                 ({"input_features": sound[:, :9]}, r"input_features must be \[batch, 10, 26\].* got \[3, 9, 26\]"),
                 ({"input_features": sound[..., :25]}, r"must be \[batch, 10, 26\].* got \[3, 10, 25\]"),
                 ({"input_features": sound[0]}, r"input_features must be floats \[batch, mel features, frames\]; got \[10, 26\]"),
-                ({"attention_mask": torch.ones(3, 26)}, "takes no attention_mask; it reads input_features"),
-                ({"input_ids": torch.ones(3, 5, dtype=torch.long)}, "takes no input_ids; it reads input_features"),
-                ({"labels": torch.full((3, 25), 9)}, "a text may have 24 tokens, as max_target_positions says; got 25"),
+                ({"attention_mask": torch.ones(3, 26)}, "does not accept attention_mask; use input_features, which need no mask"),
+                ({"input_ids": torch.ones(3, 5, dtype=torch.long)}, "does not accept input_ids; use input_features, which need no mask"),
+                ({"labels": torch.full((3, 25), 9)}, r"a text may have at most 24 tokens \(max_target_positions\); got 25"),
             ):
                 with self.subTest(message=message), self.assertRaisesRegex(AssertionError, message):
                     run(pathlib.Path(folder), good | change)

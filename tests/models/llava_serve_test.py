@@ -165,7 +165,7 @@ class Images(unittest.TestCase):
                 ([part("http://example.com/a.png")], r"messages\[0\].content\[0\].image_url.url must be a data URI"),
                 ([part("data:image/png;base64,%%%")], "is not base64"),
                 ([part("data:image/png,abc")], "must be data:image/"),
-                ([part("data:image/png;base64,aGVsbG8=")], "image 1: an image is a JPEG, PNG, WebP, GIF or BMP file"),
+                ([part("data:image/png;base64,aGVsbG8=")], "image 1: an image must be a JPEG, PNG, WebP, GIF or BMP file"),
                 ([{"type": "image_url", "image_url": {"url": good["image_url"]["url"], "detail": "low"}}], "detail must be auto"),
                 ([good, text(f"what is {TOKEN} this")], f"a placeholder {re.escape(TOKEN)} for each image; got 2 for 1"),
                 ([{"type": "input_audio", "input_audio": {}}], r"content\[0\] has type .*input_audio")):

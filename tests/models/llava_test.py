@@ -129,7 +129,7 @@ class Llava(unittest.TestCase):
                 run("generate", folder, "--input-ids", "1,2", "--image", str(directory / "a.png"))
             batch = make_batch(model)
             batch["pixel_values"] = batch["pixel_values"][:2]
-            with self.assertRaisesRegex(AssertionError, "a placeholder of token 5 for each of their 18 features; got 27"):
+            with self.assertRaisesRegex(AssertionError, "one placeholder token 5 for each of the 18 features; got 27"):
                 forward(directory, batch)
 
 

@@ -62,10 +62,9 @@ TEST(MoeConfigs, NameTheChoicesTheyKnow) {
 }
 
 TEST(LatentConfigs, RefuseSharedKeyHeads) {
-  refuses_moe<DeepseekV3Config>(
-      R"({"num_key_value_heads": 8})",
-      "[DeepseekV3Config] num_key_value_heads must be num_attention_heads, since each head has "
-      "keys of its own; got 8 and 128.");
+  refuses_moe<DeepseekV3Config>(R"({"num_key_value_heads": 8})",
+                                "[DeepseekV3Config] num_key_value_heads must be num_attention_heads, since each head "
+                                "has its own keys; got 8 and 128.");
   refuses_moe<DeepseekV2Config>(R"({"kv_lora_rank": 0})", "[DeepseekV2Config] kv_lora_rank must be at least 1; got 0.");
 }
 

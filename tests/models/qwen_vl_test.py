@@ -126,7 +126,7 @@ class QwenVL(unittest.TestCase):
                 self.compare(model, make_batch(model), "--devices", "4", "--mesh", mesh)
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            with self.assertRaisesRegex(AssertionError, "the patches of an image are not split over the axes of the sequence"):
+            with self.assertRaisesRegex(AssertionError, "image patches cannot be split over the sequence axes"):
                 forward(pathlib.Path(folder), make_batch(model), "--devices", "2", "--mesh", "1,1,1,1,2")
 
     def test_positions(self):
@@ -214,14 +214,14 @@ class QwenVL(unittest.TestCase):
                 prompt, fps = "USER: what is <|vision_start|> <|video_pad|> <|vision_end|> ? ASSISTANT:", 1.5 if family == "qwen3_vl" else None
                 same_answer_about_a_video(self, model, processor, directory, prompt, fps, "--suppress-tokens", "5,6", suppress_tokens=[5, 6])
                 frames = str(directory / "frames")
-                with self.assertRaisesRegex(AssertionError, "fps would do nothing" if fps is None else "does not say how many frames a second has"):
+                with self.assertRaisesRegex(AssertionError, "fps has no effect" if fps is None else "has no frame rate"):
                     run("generate", folder, "--prompt", prompt, "--video", frames, *(() if fps else ("--fps", "2")))
         with tempfile.TemporaryDirectory() as folder:
             directory = pathlib.Path(folder)
             model.save_pretrained(directory)
             write_processor(model, directory)
             (directory / "a.mp4").write_bytes(b"\0\0\0\x20ftypisom")
-            with self.assertRaisesRegex(AssertionError, "a video is a folder of frames, or an animated GIF or WebP file; .* ffmpeg -i FILE"):
+            with self.assertRaisesRegex(AssertionError, "a video must be a folder of frames, or an animated GIF or WebP file; .* ffmpeg -i FILE"):
                 run("generate", folder, "--prompt", prompt, "--video", str(directory / "a.mp4"))
             with self.assertRaisesRegex(AssertionError, r"a placeholder <\|video_pad\|> for each video; got 1 for 0"):
                 run("generate", folder, "--prompt", prompt + " <|image_pad|>", "--image", draw_files(directory)[0])
@@ -272,7 +272,7 @@ class QwenVL(unittest.TestCase):
                  ({"image_grid_thw": grid + 1}, "height and width in multiples of spatial_merge_size 2; got 2 x 5 x 7"),
                  ({"pixel_values": batch["pixel_values"][:32], "image_grid_thw": grid[:2]}, "the images need 8 placeholders of image_token_id 5; got 23"),
                  ({"pixel_values": batch["pixel_values"][:, :5]}, r"pixel_values must be floats \[patches, 96\]"),
-                 ({"image_grid_thw": grid[[2, 1, 0]]}, "tokens must stand together in row 0; got fewer"),
+                 ({"image_grid_thw": grid[[2, 1, 0]]}, "tokens must be contiguous in row 0; got fewer"),
                  ({"position_ids": torch.zeros(2, *batch["input_ids"].shape, dtype=torch.long)}, r"position_ids must be \[3, 3, "))
         with tempfile.TemporaryDirectory() as folder:
             directory = pathlib.Path(folder)
@@ -281,7 +281,7 @@ class QwenVL(unittest.TestCase):
                 with self.assertRaisesRegex(AssertionError, message):
                     forward(directory, batch | change)
             for missing in ("pixel_values", "image_grid_thw"):
-                with self.assertRaisesRegex(AssertionError, "image_grid_thw and its pixels go together; got one of them"):
+                with self.assertRaisesRegex(AssertionError, "image_grid_thw and its pixel values must be given together; got one of them"):
                     forward(directory, {k: v for k, v in batch.items() if k != missing})
             with self.assertRaisesRegex(AssertionError, "mm_token_type_ids has tokens of images, which need pixel_values; got none"):
                 forward(directory, {k: v for k, v in batch.items() if k not in ("pixel_values", "image_grid_thw")})

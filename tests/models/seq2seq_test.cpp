@@ -172,7 +172,7 @@ TEST(Seq2Seq, SaysWhatIsMissingOrWrong) {
   EXPECT_THAT(call([&](ModelInputs& in) { in.decoder_input_ids = at::ones({3, 1}, at::kLong); }),
               ThrowsMessage<ShapeError>(HasSubstr("as many rows as the encoder; got 3 and 2")));
   EXPECT_THAT(call([&](ModelInputs& in) { in.segment_ids = at::zeros_like(ids); }),
-              ThrowsMessage<NotSupportedError>(HasSubstr("takes no segment_ids")));
+              ThrowsMessage<NotSupportedError>(HasSubstr("does not accept segment_ids")));
   EXPECT_THAT(call([&](ModelInputs& in) { in.attention_mask = at::ones({2, 4}, at::kLong); }),
               ThrowsMessage<ShapeError>(HasSubstr("attention_mask must be [2, 3]; got [2, 4]")));
   T5Config without = tiny_t5();
@@ -194,7 +194,7 @@ TEST(Seq2Seq, SaysWhatIsMissingOrWrong) {
               ThrowsMessage<ConfigError>(HasSubstr("has no encoder")));
   ModelInputs extra{.input_ids = ids};
   extra.decoder_input_ids = ids;
-  EXPECT_THAT([&] { (*decoder)(extra); }, ThrowsMessage<ConfigError>(HasSubstr("takes no decoder_input_ids")));
+  EXPECT_THAT([&] { (*decoder)(extra); }, ThrowsMessage<ConfigError>(HasSubstr("does not accept decoder_input_ids")));
 }
 
 }  // namespace

@@ -145,8 +145,9 @@ TEST(Transcribe, TakesSoundOfAnyLengthInWindows) {
     before = segment.start;
     EXPECT_GE(segment.tokens.front(), 20);  // a time
   }
-  EXPECT_THAT([&] { transcribe(*model, sound(1, 33), {.return_timestamps = false}); },
-              ThrowsMessage<ConfigError>(HasSubstr("33 frames are more than a window of 14, and times say")));
+  EXPECT_THAT(
+      [&] { transcribe(*model, sound(1, 33), {.return_timestamps = false}); },
+      ThrowsMessage<ConfigError>(HasSubstr("33 frames are more than a window of 14, and timestamps determine")));
   EXPECT_THAT(
       [&] { transcribe(*drawn(), sound(1, 33)); },
       ThrowsMessage<ConfigError>(HasSubstr("need no_timestamps_token_id in generation_config.json; it has none.")));

@@ -299,7 +299,7 @@ std::vector<std::string> notes_of(const std::function<void(LlamaConfig&)>& chang
 
 PROBE(ShardingSettings, use_sharded_kv_caching) {
   EXPECT_THAT(notes_of([](LlamaConfig& c) { c.sharding.use_sharded_kv_caching = true; }),
-              ElementsAre(HasSubstr("use_sharded_kv_caching changes nothing")));
+              ElementsAre(HasSubstr("use_sharded_kv_caching has no effect")));
 }
 
 AxisNames expert_axes(const ShardingSettings& sharding) { return sharding.expert_axes(); }
@@ -355,7 +355,7 @@ PROBE(AttentionSettings, mechanism) {
 }
 PROBE(AttentionSettings, decode_mechanism) {
   EXPECT_THAT(notes_of([](LlamaConfig& c) { c.attention.decode_mechanism = "ring"; }),
-              ElementsAre(HasSubstr("decode_attn_mechanism \"ring\" changes nothing")));
+              ElementsAre(HasSubstr("decode_attn_mechanism \"ring\" has no effect")));
 }
 PROBE(AttentionSettings, dtype) {
   EXPECT_EQ(asked_of({.mechanism = "probed"}).dtype, float32);
@@ -363,7 +363,7 @@ PROBE(AttentionSettings, dtype) {
 }
 PROBE(AttentionSettings, softmax_dtype) {
   EXPECT_THAT(notes_of([](LlamaConfig& c) { c.attention.softmax_dtype = bfloat16; }),
-              ElementsAre(HasSubstr("attn_softmax_dtype bfloat16 changes nothing")));
+              ElementsAre(HasSubstr("attn_softmax_dtype bfloat16 has no effect")));
 }
 PROBE(AttentionSettings, kv_dtype) {
   LlamaConfig config = tiny_config();
@@ -379,7 +379,7 @@ PROBE(AttentionSettings, blocksize_k) {
 }
 PROBE(AttentionSettings, blocksize_b) {
   EXPECT_THAT(notes_of([](LlamaConfig& c) { c.attention.blocksize_b = 2; }),
-              ElementsAre(HasSubstr("blocksize_b 2 changes nothing")));
+              ElementsAre(HasSubstr("blocksize_b 2 has no effect")));
 }
 
 // The share of the past that training hides, over many rows; none where there is no such mask.
@@ -440,11 +440,11 @@ PROBE(MemorySettings, gradient_checkpointing_targets) {
 }
 PROBE(MemorySettings, use_scan_mlp) {
   EXPECT_THAT(notes_of([](LlamaConfig& c) { c.memory.use_scan_mlp = true; }),
-              ElementsAre(HasSubstr("use_scan_mlp changes nothing")));
+              ElementsAre(HasSubstr("use_scan_mlp has no effect")));
 }
 PROBE(MemorySettings, scan_mlp_chunk_size) {
   EXPECT_THAT(notes_of([](LlamaConfig& c) { c.memory.scan_mlp_chunk_size = 64; }),
-              ElementsAre(HasSubstr("scan_mlp_chunk_size 64 changes nothing")));
+              ElementsAre(HasSubstr("scan_mlp_chunk_size 64 has no effect")));
 }
 PROBE(MemorySettings, lmhead_chunksize) {
   const auto bytes = [](std::optional<int64_t> chunk) {

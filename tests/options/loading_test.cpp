@@ -261,7 +261,7 @@ PROBE(LoadOptions, from_torch) {
   const std::string weight = pickled::dict({pickled::text("w"), pickled::rebuild({})});
   write_file_atomically(files.directory / "pytorch_model.bin",
                         make_zip({{"a/data.pkl", pickled::whole(weight)}, {"a/data/0", std::string(24, '\0')}}).bytes);
-  EXPECT_TRUE(is_refused("the tensors do not fit", [&] { files.load(); }));
+  EXPECT_TRUE(is_refused("the tensors do not match", [&] { files.load(); }));
   EXPECT_TRUE(is_refused("from_torch", [&] { files.load({.from_torch = false}); }));
 }
 

@@ -58,7 +58,7 @@ PROBE(ServiceOptions, trust_request_chat_template) {
 PROBE(ServiceOptions, allowed_local_media_path) {
   // Of models that see: models/llava_serve_test.py.
   ServiceProbe probe([](ServiceOptions& o) { o.allowed_local_media_path = "/"; });
-  EXPECT_TRUE(is_refused("allowed_local_media_path is about images", [&] { probe.service(); }));
+  EXPECT_TRUE(is_refused("allowed_local_media_path applies to images", [&] { probe.service(); }));
 }
 PROBE(ServiceOptions, tool_parser) {
   const auto finds_a_call = [](const std::string& parser) {

@@ -162,8 +162,8 @@ PROBE(EngineOptions, ngram_min) {
   EXPECT_GT(drafts(1), drafts(3));
 }
 PROBE(EngineOptions, ngram_max) {
-  EXPECT_TRUE(is_refused("ngram_max is about tokens that are guessed ahead", [] { engine_with({.ngram_max = 3}); }));
-  EXPECT_TRUE(is_refused("ngram_max is about guessing without a model", [] {
+  EXPECT_TRUE(is_refused("ngram_max applies only to speculative decoding", [] { engine_with({.ngram_max = 3}); }));
+  EXPECT_TRUE(is_refused("ngram_max applies only to n-gram speculation", [] {
     engine_with(
         {.num_speculative_tokens = 2, .speculative_method = "draft", .draft_model = served_model(0), .ngram_max = 3});
   }));

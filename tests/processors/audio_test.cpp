@@ -107,7 +107,8 @@ TEST(WhisperFeatureExtractor, RefusesWrongValuesByName) {
   };
   EXPECT_EQ(message(R"({"n_fft": 0})"), "[here] n_fft must be an integer of at least 2; got 0.");
   EXPECT_EQ(message(R"({"feature_size": "80"})"), "[here] feature_size must be an integer of at least 1; got \"80\".");
-  EXPECT_EQ(message(R"({"dither": 0.5})"), "[here] dither must be 0, for noise makes no two results equal; got 0.5.");
+  EXPECT_EQ(message(R"({"dither": 0.5})"),
+            "[here] dither must be 0, because noise would make results differ between runs; got 0.5.");
   EXPECT_EQ(message(R"({"padding_side": "top"})"), "[here] padding_side must be left or right; got top.");
   EXPECT_EQ(message(R"({"chunk_length": 1, "sampling_rate": 100})"),
             "[here] chunk_length times sampling_rate must be more than half of n_fft; got 100 and 400.");
@@ -151,11 +152,10 @@ TEST(DecodeAudio, MixesEightChannelsAndSaysWhatIsNoSound) {
   };
   EXPECT_EQ(message(""), "[decode_audio] a.wav: a recording must have a sample; got an empty file.");
   EXPECT_EQ(message("hello, this is no sound"),
-            "[decode_audio] a.wav: a recording is a WAV, FLAC, Ogg or MP3 file; got 23 bytes that begin like none of "
-            "them.");
+            "[decode_audio] a.wav: a recording must be a WAV, FLAC, Ogg or MP3 file; got 23 bytes of another format.");
   EXPECT_EQ(message(wav({})), "[decode_audio] a.wav: a recording must have a sample; got none in 44 bytes.");
   EXPECT_EQ(message(wav({0, std::numeric_limits<float>::quiet_NaN()})),
-            "[decode_audio] a.wav: samples must be finite; got infinity or no number.");
+            "[decode_audio] a.wav: samples must be finite; got infinity or NaN.");
   EXPECT_THAT([] { load_audio("/nowhere/a.wav"); }, testing::Throws<IoError>());
 }
 

@@ -72,9 +72,9 @@ PROBE(Dinov2Config, layerscale_value) {
 PROBE(Dinov2Config, drop_path_rate) {
   auto config = small<Dinov2Config>();
   config.drop_path_rate = 0.1;
-  EXPECT_THAT(
-      [&] { config.validate(); },
-      ThrowsMessage<NotSupportedError>("[Dinov2Config] drop_path_rate must be 0: layers are never left out; got 0.1."));
+  EXPECT_THAT([&] { config.validate(); },
+              ThrowsMessage<NotSupportedError>(
+                  "[Dinov2Config] drop_path_rate must be 0: stochastic depth is not supported; got 0.1."));
 }
 
 }  // namespace

@@ -356,7 +356,7 @@ TEST(Quantize, SaysWhatIsWrong) {
               ThrowsMessage<ConfigError>("[quantize] the group size must divide the 96 columns of the matrix; got 64. "
                                          "The layer is \"model.layers.0.mlp.down_proj\"."));
   EXPECT_THAT([&] { model->quantize({.pattern = "qproj"}); },
-              ThrowsMessage<ConfigError>("[quantize] no layer of LlamaForCausalLM fits the pattern \"qproj\". Paths "
+              ThrowsMessage<ConfigError>("[quantize] no layer of LlamaForCausalLM matches the pattern \"qproj\". Paths "
                                          "look like model.layers.0.self_attn.q_proj."));
   EXPECT_THAT([&] { model->quantize({.pattern = "(q"}); },
               ThrowsMessage<ConfigError>(HasSubstr("is not a valid regular expression")));

@@ -171,12 +171,12 @@ class Quantize(unittest.TestCase):
             message = easydel("quantize", f"{work}/dense", out, "--method", "a8bit", status=2)
             self.assertIn("--method a8bit needs calibration text. Give it with --calibrate FILE.", message)
             message = easydel("quantize", f"{work}/dense", f"{work}/out.gguf", status=2)
-            self.assertIn(f"files that end in .gguf are written with --format gguf; got {work}/out.gguf.", message)
+            self.assertIn(f"an output file that ends in .gguf needs --format gguf; got {work}/out.gguf.", message)
             self.assertFalse(pathlib.Path(out).exists())
             easydel("quantize", f"{work}/dense", out)
             before = pathlib.Path(out, "model.safetensors").read_bytes()
             message = easydel("quantize", f"{work}/dense", out, "--method", "8bit", status=2)
-            self.assertIn(f"{out} already exists. Choose another directory, or give --overwrite.", message)
+            self.assertIn(f"{out} already exists. Choose another directory, or pass --overwrite.", message)
             self.assertEqual(pathlib.Path(out, "model.safetensors").read_bytes(), before)
             message = easydel("quantize", out, f"{work}/again", status=1)
             self.assertIn("is already quantized", message)
@@ -193,7 +193,7 @@ class Quantize(unittest.TestCase):
                 "no JSON": ({state: torch.full((40,), 200, dtype=torch.uint8)}, ""),
                 "another block": ({state: torch.tensor(list(b'{"blocksize": 128}'), dtype=torch.uint8)}, "blocksize"),
                 "no offset": ({state: torch.tensor(list(b'{"blocksize": 64}'), dtype=torch.uint8)}, "nested_offset"),
-                "short codes": ({layer: files[layer][:-1].clone()}, "of another shape"),
+                "short codes": ({layer: files[layer][:-1].clone()}, "with mismatched shapes"),
                 "no nested scales": ({f"{layer}.nested_absmax": None}, "missing"),
             }
             for name, (changes, message) in cases.items():

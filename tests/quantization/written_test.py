@@ -280,8 +280,8 @@ class Written(unittest.TestCase):
             (["--format", "gptq"], 2, "--format gptq needs calibration text. Give it with --calibrate FILE."),
             (["--format", "compressed-tensors", "--type", "int5"], 1, 'the scheme of compressed-tensors must be int4, int8 or fp8; got "int5".'),
             (["--format", "compressed-tensors", "--group-size", "96"], 1, "must be a multiple of 32 that divides the 256 columns"),
-            (["--format", "bitsandbytes", "--method", "int4"], 2, "--format bitsandbytes has the methods nf4 and 8bit; got int4."),
-            (["--format", "gguf"], 2, "--format gguf writes a file, the name of which ends in .gguf; got"),
+            (["--format", "bitsandbytes", "--method", "int4"], 2, "--format bitsandbytes supports the methods nf4 and 8bit; got int4."),
+            (["--format", "gguf"], 2, "--format gguf needs an output file that ends in .gguf; got"),
         ):  # fmt: skip
             self.assertIn(message, run("quantize", model, out, *arguments, status=status))
             self.assertFalse(out.exists())

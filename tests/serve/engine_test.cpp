@@ -481,7 +481,7 @@ TEST(Engine, RefusesWhatCannotRun) {
   };
   refusal([](Request& r) { r.prompt.clear(); }, "no tokens");
   refusal([](Request& r) { r.prompt[3] = 31; }, "is 31; the vocabulary has 31");
-  refusal([](Request& r) { r.prompt.resize(32, 6); }, "max_model_len, of prompt and answer together, is 32");
+  refusal([](Request& r) { r.prompt.resize(32, 6); }, "max_model_len, for prompt and answer together, is 32");
   refusal([](Request& r) { r.sampling.temperature = -1; }, "temperature must be 0 or more; got -1");
   refusal([](Request& r) { r.sampling.top_p = 0; }, "top_p must be in (0, 1]");
   refusal([](Request& r) { r.sampling.stop = {"x"}; }, "stop strings need a tokenizer");

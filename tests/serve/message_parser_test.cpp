@@ -408,7 +408,7 @@ TEST(MessageParser, NamesTheFormatsThatItKnows) {
   EXPECT_THAT([] { make_message_parser({.reasoning = "thoughts"}); },
               ThrowsMessage<ConfigError>(HasSubstr("known: think, deepseek_r1, mistral, granite, harmony")));
   EXPECT_THAT(([] { make_message_parser({.tools = "hermes", .reasoning = "harmony"}); }),
-              ThrowsMessage<ConfigError>(HasSubstr("harmony goes with harmony alone")));
+              ThrowsMessage<ConfigError>(HasSubstr("harmony must be used for both")));
 }
 
 TEST(MessageFormat, IsDetectedFromTheTemplate) {

@@ -43,7 +43,7 @@ TEST(FormData, RefusesWhatIsNotAForm) {
       {part + "--b--", "multipart/form-data", "needs a boundary of 1 to 70 characters; got 0."},
       {part + "--b--", "multipart/form-data; boundary=" + std::string(71, 'b'), "got 71."},
       {"nothing", "multipart/form-data; boundary=b", "its boundary is not in the body."},
-      {"--bc", "multipart/form-data; boundary=b", "something else than a line's end behind a boundary."},
+      {"--bc", "multipart/form-data; boundary=b", "must have a line break after each boundary."},
       {"--b\r\nContent-Disposition: form-data; name=a\r\n", "multipart/form-data; boundary=b", "no end of its headers"},
       {"--b\r\n\r\n1\r\n--b--", "multipart/form-data; boundary=b", "no Content-Disposition with a name."},
       {"--b\r\nContent-Disposition: form-data; name=a\r\n\r\n1", "multipart/form-data; boundary=b",

@@ -76,7 +76,7 @@ TEST_F(PoolingTest, BadInputsAreRefusedByName) {
       {R"({"input": 3})", "input must be a string, an array of strings or token ids; got an integer."},
       {R"({"input": []})", "input must have 1 to 2048 entries; got 0."},
       {R"({"input": [[]]})", "input[0] must not be empty."},
-      {R"({"input": [1, "a"]})", "input must have token ids alone; got \"a\"."},
+      {R"({"input": [1, "a"]})", "input must contain only token ids; got \"a\"."},
       {R"({"input": ["a", 3]})", "input[1] must be a string or an array of token ids; got an integer."},
       {R"({"input": [31]})", "input must have token ids below 31; got 31."},
       {R"({"input": "a", "encoding_format": "int8"})", "encoding_format must be float or base64; got \"int8\"."},

@@ -82,8 +82,8 @@ class BrokenRun(TinyRun):
     def test_a_checkpoint_of_another_model(self):
         gpt2 = dict(architecture=GPT2Config, n_embd=32, n_layer=2, n_head=4, n_positions=128)
         for name, changes, message in (
-                ("wide", dict(hidden_size=48), r"\[run/run-4/model.safetensors\] the tensors do not fit LlamaForCausalLM.\n"
-                 r"of another shape \(21\):\n"
+                ("wide", dict(hidden_size=48), r"\[run/run-4/model.safetensors\] the tensors do not match LlamaForCausalLM.\n"
+                 r"with mismatched shapes \(21\):\n"
                  r'  "model.embed_tokens.weight" is \[300, 32\]; the config asks for \[300, 48\]\n(.*\n){19}'
                  r'  "lm_head.weight" is \[300, 32\]; the config asks for \[300, 48\]'),
                 ("deep", dict(num_hidden_layers=3), r"\[resume_from\] run/run-4 lacks 9 parameters of this model, "

@@ -222,7 +222,7 @@ class Seq2Seq(OtherModels):
                        "assistant_only_loss=true", "dataset_text_field=other", "neftune_noise_alpha=5", "eval_packing=true"):
             with self.subTest(change):
                 self.assertIn(f"[trainer] {change.split('=')[0]} must ", self.refused("--set", change, data=["pairs"], model="t5"))
-        self.assertIn('an encoder-decoder learns from rows with a prompt and a completion, or with messages; this one has',
+        self.assertIn('an encoder-decoder is trained on rows with a prompt and a completion, or with messages; this one has',
                       self.refused(data=["one"], model="t5"))
         write_rows(self.folder / "open.jsonl", [{"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]}])
         self.assertIn('"messages" must end with a text of the assistant', self.refused(data=["open"], model="t5"))
@@ -671,7 +671,7 @@ class Speech(OtherModels):
             file.setframerate(8000)
             file.writeframes(bytes(2 * 8000 * 3))
         write_rows(self.folder / "long_sound.jsonl", [{"audio": "long.wav", "text": "a"}])
-        self.assertIn('"audio" has 3 seconds; the model hears 1 at once. Cut it into parts.',
+        self.assertIn('"audio" has 3 seconds; the model accepts 1 at once. Split it into parts.',
                       self.refused(data=["long_sound"], model="whisper"))
         self.assertIn("[trainer] packing must ", self.refused("--set", "packing=true", data=["sounds"], model="whisper"))
 

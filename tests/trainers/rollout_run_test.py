@@ -74,7 +74,7 @@ class RolloutRun(TinyRun):
                         self.assertAlmostEqual(first["advantage"] + 0.5, 1 / (1 + math.exp(second["reward"] - first["reward"])), places=6)
         error = self.fails("failing", "--trainer", "nash_md", "--reward", "regex=e", "--length", "64", *sets, "--devices", "2",
                            "--mesh", "1,1,1,2,1", steps=2, data=("prompts",))
-        self.assertIn("[nash_md] a mixture of two models is not sampled on a mesh. Use one device, or xpo.", error)
+        self.assertIn("[nash_md] sampling from a mixture of two models is not supported on a mesh. Use one device, or xpo.", error)
 
     def test_a_killed_run_ends_as_one_that_was_left_alone(self):
         """Killed by its own reward, in the middle of the second and the third generation, and at moments between."""
@@ -205,7 +205,7 @@ class RolloutRun(TinyRun):
         self.assertRegex(self.fails_with(self.program("crashing", "sys.stdin.readline()\nsys.exit(7)\n")),
                          r'^\[rewards\] ".*crashing.py" ended with status 7 after 0 answers\.')
         self.assertRegex(self.fails_with(self.program("babbling", "for line in sys.stdin: print('well done', flush=True)\n")),
-                         r'^\[rewards\] ".*babbling.py" must answer with a number or null for each completion; got "well done"\.')
+                         r'^\[rewards\] ".*babbling.py" must return a number or null for each completion; got "well done"\.')
         self.assertRegex(self.fails_with("command=no-such-program-at-all"), r'^\[rewards\] "no-such-program-at-all" cannot be started: ')
         self.assertRegex(self.fails_with("praise"), r'^\[rewards\] "praise" is unknown; known: exact, ')
         self.assertRegex(self.fails_with("numeric=question"), r'^\[rewards\] numeric compares with the column "question", which a row lacks\.')
@@ -232,7 +232,7 @@ class RolloutRun(TinyRun):
         rows = [json.loads(line) for line in (self.folder / "served" / "completions.jsonl").read_text().splitlines()]
         self.assertTrue(all(row["reward"] == len(row["completion"]) for row in rows))
         answers.append([1, 2])
-        self.assertRegex(self.fails_with(url), r"must answer with a list of a number or null for each of the 32 completions; got 2\.")
+        self.assertRegex(self.fails_with(url), r"must return a list with a number or null for each of the 32 completions; got 2\.")
         server.shutdown()
 
 

@@ -58,7 +58,7 @@ TEST(Tools, ThatFailAreNamed) {
   };
   error_of(tool("t", "time.sleep(60)", 0.5), "did not answer within its timeout of 0.5 seconds. Nothing was trained");
   error_of(tool("t", "sys.exit(3)"), "ended with status 3 after 0 answers");
-  error_of(tool("t", "print('well', flush=True)"), "must answer each call with a line of JSON; got \"well\"");
+  error_of(tool("t", "print('well', flush=True)"), "must reply to each call with a line of JSON; got \"well\"");
   error_of(Json::object({{"name", "t"}, {"command", "no-such-program"}}),
            "[tools] \"no-such-program\" cannot be started: ");
   error_of(Json::object({{"name", "t"}}), "[tools] t needs command.");

@@ -111,8 +111,8 @@ class TrackedRun(TinyRun):
         gone.close()
         done = self.end(self.start("down", *sets, f"mlflow_tracking_uri={gone.url}", steps=3))
         self.assertEqual(done[0]["step"], 3)
-        self.assertEqual(done[1].count("The run goes on"), 1)
-        self.assertRegex(done[1], r"\[mlflow\] 3 rows of metrics did not arrive; metrics.jsonl has all.")
+        self.assertEqual(done[1].count("Training continues"), 1)
+        self.assertRegex(done[1], r"\[mlflow\] 3 rows of metrics were not received; metrics.jsonl has all of them.")
         error = self.fails("refused", "--report-to", "mlflow", steps=1)
         self.assertIn("[mlflow] report_to: mlflow needs a server. Set mlflow_tracking_uri", error)
 

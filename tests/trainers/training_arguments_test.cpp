@@ -156,13 +156,12 @@ TEST(TrainingArguments, NameTrackersPreviewsAndThePage) {
                               "[TrainingArguments] report_to must not name none beside trackers; got none.");
   expect_refused<ConfigError>("sft", R"({"wandb_entity": "me"})",
                               "[TrainingArguments] wandb_entity must be used together with report_to: wandb; got me.");
-  expect_refused<NotSupportedError>(
-      "sft", R"({"report_to": "mlflow", "mlflow_tracking_uri": "./mlruns"})",
-      "[TrainingArguments] mlflow_tracking_uri must be the URL of a server, http://HOST:PORT; got ./mlruns. `mlflow "
-      "server` starts one for a database or a folder.");
-  expect_refused<ConfigError>("sft", R"({"use_wandb": true, "save_directory": null})",
-                              "[TrainingArguments] report_to must be used with a save_directory and with metrics, "
-                              "which trackers get; got a tracker.");
+  expect_refused<NotSupportedError>("sft", R"({"report_to": "mlflow", "mlflow_tracking_uri": "./mlruns"})",
+                                    "[TrainingArguments] mlflow_tracking_uri must be the URL of a server, "
+                                    "http://HOST:PORT; got ./mlruns. Start one with `mlflow server`.");
+  expect_refused<ConfigError>(
+      "sft", R"({"use_wandb": true, "save_directory": null})",
+      "[TrainingArguments] report_to must be used with a save_directory and with metrics enabled; got a tracker.");
   expect_refused<ConfigError>("sft", R"({"generation_interval": 5})",
                               "[TrainingArguments] generation_interval must be used together with generation_prompts "
                               "or generation_use_train_prompts; got 5.");
@@ -175,7 +174,7 @@ TEST(TrainingArguments, OfAModelThatWritesNothingHaveNoPreviews) {
   for (const char* type : {"classification", "embedding", "reward", "prm"}) {
     expect_refused<NotSupportedError>(type, R"({"generation_interval": 5, "generation_prompts": ["a"]})",
                                       concat("[TrainingArguments] generation_interval must be null with ", type,
-                                             "; got 5. Its model writes no text."));
+                                             "; got 5. Its model does not generate text."));
   }
 }
 
@@ -237,7 +236,7 @@ TEST(TrainingArguments, RefuseWhatIsDoneInOneWayAlone) {
   }
   expect_refused<NotSupportedError>(
       "dpo", R"({"sync_ref_model": true})",
-      where + "sync_ref_model must be false; got true. The reference does not change during training.");
+      where + "sync_ref_model must be false; got true. The reference model does not change during training.");
   expect_refused<NotSupportedError>("distillation", R"({"attention_loss_weight": 0.5})",
                                     where +
                                         "attention_loss_weight must be null or 0; got 0.5. Attention maps are not "
@@ -249,10 +248,9 @@ TEST(TrainingArguments, RefuseWhatIsDoneInOneWayAlone) {
   expect_refused("dpo", R"({"lora_rank": 2, "lora_dropout": 0.5})",
                  where + "lora_dropout must be 0 if disable_dropout is true; got 0.5.");
   TrainingArguments::from_json("dpo", from(R"({"lora_rank": 2, "lora_dropout": 0.5, "disable_dropout": false})"));
-  expect_refused<NotSupportedError>("reward", R"({"lmhead_chunksize": 64})",
-                                    where +
-                                        "lmhead_chunksize must be null with reward; got 64. A classifier has no "
-                                        "logits over a vocabulary.");
+  expect_refused<NotSupportedError>(
+      "reward", R"({"lmhead_chunksize": 64})",
+      where + "lmhead_chunksize must be null with reward; got 64. A classifier has no logits over the vocabulary.");
   expect_refused<NotSupportedError>(
       "reward", R"({"truncation_mode": "keep_start"})",
       where +

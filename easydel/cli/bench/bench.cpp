@@ -55,9 +55,10 @@ Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptio
 
 void run(const BenchOptions& options) {
   const auto [device, dtype, param_dtype] = to_compute_settings({.device = options.device, .dtype = options.dtype});
-  require<UsageError>(options.trace || device.is_cuda(), "--no-trace is about CUDA graphs; no step is captured on ",
-                      device.str(), ". Leave it out, or give --device cuda.");
-  require<UsageError>(options.model.empty() != options.config.empty(), "give MODEL, or --config for random weights.");
+  require<UsageError>(options.trace || device.is_cuda(), "--no-trace applies only to CUDA graphs; got the device ",
+                      device.str(), ". Leave it out, or use --device cuda.");
+  require<UsageError>(options.model.empty() != options.config.empty(),
+                      "either MODEL or --config (random weights) is required.");
   const double begin = seconds();
   const std::shared_ptr<BaseModule> model = load_or_make(
       {options.model, options.config, options.dtype, options.device, options.quantize}, {device, dtype, param_dtype});
@@ -111,7 +112,7 @@ void add_bench_command(CLI::App& app) {
   CLI::App* generate_command = command->add_subcommand("generate", "Measure prefill and decoding");
   auto options = std::make_shared<BenchOptions>();
   generate_command->add_option("MODEL", options->model, "A model directory, a .gguf file or a model on the Hub");
-  generate_command->add_option("--config", options->config, "In place of MODEL: a config.json, for random weights");
+  generate_command->add_option("--config", options->config, "config.json to use with random weights instead of MODEL");
   generate_command->add_option("--prompt", options->prompt, "Number of prompt tokens")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -79,7 +79,7 @@ void run(const BenchMoeOptions& options) {
   }
   print_table({{"forward", concat(forward.front() * 1e3, " ms")},
                {"forward and backward", concat(both.front() * 1e3, " ms (median ", both[both.size() / 2] * 1e3, ")")},
-               {"arithmetic", concat(flops / both.front() / 1e12, " TFLOP/s")}});
+               {"compute", concat(flops / both.front() / 1e12, " TFLOP/s")}});
 }
 
 }  // namespace

@@ -46,12 +46,12 @@ HttpResponse ask_server(const BenchServeOptions& options, const std::string& pat
 
 std::string first_model(const BenchServeOptions& options) {
   const HttpResponse response = ask_server(options, "/v1/models");
-  require<IoError>(response.ok(), "[easydel bench serve] ", response.url, " answers ", response.status,
-                   ". Name the model with --model.");
+  require<IoError>(response.ok(), "[easydel bench serve] ", response.url, " returned status ", response.status,
+                   ". Set the model's name with --model.");
   const Json answer = Json::parse(response.body, {.where = response.url});
   const Json* models = answer.find("data");
   require<FormatError>(models && models->is_array() && models->size() > 0, "[easydel bench serve] ", response.url,
-                       " lists no models. Name one with --model.");
+                       " lists no models. Set the model's name with --model.");
   return models->at(std::size_t{0}).at("id").as_string();
 }
 
@@ -98,32 +98,33 @@ void check_bench_serve(const CLI::App& command, const BenchServeOptions& options
   };
   if (options.in_process) {
     refuse({"--base-url", "--host", "--port", "--model", "--endpoint", "--api-key"},
-           "is about a server; --in-process has none.");
+           "applies only to a server, and --in-process uses none.");
     require<UsageError>(options.model.empty() != options.config.empty(),
                         "--in-process needs a MODEL, or --config FILE for random weights.");
   } else {
-    require<UsageError>(options.model.empty(), "MODEL is for --in-process; got ", options.model,
-                        ". The name of a server's model is given with --model.");
+    require<UsageError>(options.model.empty(), "MODEL is used only with --in-process; got ", options.model,
+                        ". Select a model of the server with --model.");
     refuse({"--config", "--dtype", "--device", "--quantize", "--max-num-seqs", "--max-num-batched-tokens",
             "--no-prefix-caching"},
-           "is about the engine of --in-process; a server has its own.");
+           "applies only to the engine of --in-process.");
   }
-  if (!options.base_url.empty()) refuse({"--host", "--port"}, "is part of --base-url already.");
+  if (!options.base_url.empty()) refuse({"--host", "--port"}, "is already part of --base-url.");
   if (options.is_random()) {
-    refuse({"--custom-output-len"}, "is of the prompts of a file; --dataset is random.");
+    refuse({"--custom-output-len"}, "applies only to prompts from a file; --dataset is random.");
     const bool is_chat = options.endpoint.ends_with("/chat/completions");
     require<UsageError>(!is_chat || !options.tokenizer.empty(), "--endpoint ", options.endpoint,
-                        " takes text, and random prompts are token ids. Give --tokenizer DIR, or --dataset FILE.");
+                        " takes text, but random prompts are token ids. Use --tokenizer DIR or --dataset FILE.");
     require<UsageError>(options.vocab_size == 0 || options.tokenizer.empty(),
-                        "--vocab-size is what --tokenizer has already. Leave one of them out.");
+                        "--vocab-size is already determined by --tokenizer. Leave one of them out.");
   } else {
     refuse({"--random-input-len", "--random-output-len", "--random-prefix-len", "--random-range-ratio", "--vocab-size"},
-           "is of random prompts; --dataset is a file.");
-    require<UsageError>(options.in_process || options.tokenizer.empty(),
-                        "--tokenizer is for random prompts; a server encodes those of --dataset itself. Leave it out.");
+           "applies only to random prompts; --dataset is a file.");
+    require<UsageError>(
+        options.in_process || options.tokenizer.empty(),
+        "--tokenizer applies only to random prompts; the server tokenizes those of --dataset itself. Leave it out.");
   }
   if (std::isinf(options.request_rate))
-    refuse({"--burstiness"}, "is about arrivals at a --request-rate; all requests come at once.");
+    refuse({"--burstiness"}, "applies only with a finite --request-rate; now all requests are sent at once.");
 }
 
 std::vector<serve::LoadRequest> make_requests(const BenchServeOptions& options, const Tokenizer* tokenizer,
@@ -133,8 +134,8 @@ std::vector<serve::LoadRequest> make_requests(const BenchServeOptions& options, 
     requests = serve::file_requests(options.dataset, count, options.file_output_len);
     if (!options.in_process) return requests;
     const bool all_ids = std::all_of(requests.begin(), requests.end(), [](const auto& r) { return !r.ids.empty(); });
-    require<ConfigError>(tokenizer || all_ids, "[easydel bench serve] there is no tokenizer to read ", options.dataset,
-                         " with. Give --tokenizer DIR.");
+    require<ConfigError>(tokenizer || all_ids, "[easydel bench serve] there is no tokenizer to encode ",
+                         options.dataset, " with. Use --tokenizer DIR.");
     if (!all_ids) serve::encode_prompts(requests, *tokenizer);
     return requests;
   }
@@ -155,7 +156,7 @@ void warm_up(serve::LoadTarget& target, const BenchServeOptions& options, const 
   const auto requests = make_requests(options, tokenizer, options.num_warmups, options.seed ^ kWarmupStream);
   const serve::LoadRun run = serve::run_load(target, requests, {.max_concurrency = 1});
   for (const serve::LoadRecord& record : run.records)
-    require<IoError>(record.success, "[easydel bench serve] a request before the measurement failed: ", record.error);
+    require<IoError>(record.success, "[easydel bench serve] a warmup request failed: ", record.error);
 }
 
 // What was asked for, as the report repeats it.
@@ -197,8 +198,8 @@ void tell_failures(const serve::LoadRun& run, const serve::LoadSummary& summary)
   if (summary.failed == 0) return;
   const auto first = std::find_if(run.records.begin(), run.records.end(), [](const auto& r) { return !r.success; });
   require<IoError>(summary.completed > 0, "[easydel bench serve] all ", summary.failed,
-                   " requests failed; the first one: ", first->error);
-  log::warning(summary.failed, " requests failed; the first one: ", first->error);
+                   " requests failed; the first error: ", first->error);
+  log::warning(summary.failed, " requests failed; the first error: ", first->error);
 }
 
 void run(BenchServeOptions options) {
@@ -246,28 +247,30 @@ void run(BenchServeOptions options) {
 
 void add_target_options(CLI::App& command, BenchServeOptions& options) {
   command.add_option("MODEL", options.model, "For --in-process: a model directory or a model on the Hub");
-  command.add_option("--base-url", options.base_url, "The server, without the endpoint: http://127.0.0.1:8000");
-  command.add_option("--host", options.host, "The server's host")->capture_default_str();
-  command.add_option("--port", options.port, "The server's port")->check(CLI::Range(1, 65535))->capture_default_str();
+  command.add_option("--base-url", options.base_url,
+                     "URL of the server without the endpoint, such as http://127.0.0.1:8000");
+  command.add_option("--host", options.host, "Host of the server")->capture_default_str();
+  command.add_option("--port", options.port, "Port of the server")->check(CLI::Range(1, 65535))->capture_default_str();
   command.add_option("--model", options.model_name,
-                     "The model's name at the server (default: the first of /v1/models)");
+                     "Name of the model on the server (default: the first of /v1/models)");
   command.add_option("--endpoint", options.endpoint, "/v1/completions or /v1/chat/completions")->capture_default_str();
   command.add_option("--api-key", options.api_key, "Sent as a bearer token");
-  command.add_flag("--in-process", options.in_process, "Without a server: run the engine in this process");
+  command.add_flag("--in-process", options.in_process, "Run the engine in this process instead of using a server");
   command.add_option("--config", options.config,
                      "For --in-process: a config.json, for random weights instead of MODEL");
   command.add_option("--dtype", options.dtype,
                      "For --in-process: dtype of weights and computation (default: bf16 on a GPU, fp32 on a CPU)");
   command.add_option("--device", options.device, "For --in-process: cpu, cuda or cuda:1 (default: a GPU if available)");
   command.add_option("--quantize", options.quantize, "For --in-process: 8bit, nf4, int4 or a8q")->type_name("METHOD");
-  command.add_option("--max-num-seqs", options.max_num_seqs, "For --in-process: sequences that run at once")
+  command
+      .add_option("--max-num-seqs", options.max_num_seqs, "For --in-process: maximum number of concurrent sequences")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       .add_option("--max-num-batched-tokens", options.max_num_batched_tokens,
-                  "For --in-process: tokens of one step (default: 8192 on a GPU, 512 on a CPU)")
+                  "For --in-process: maximum number of tokens per step (default: 8192 on a GPU, 512 on a CPU)")
       ->check(CLI::PositiveNumber);
-  command.add_flag("!--no-prefix-caching", options.prefix_caching, "For --in-process: compute every prompt as a whole");
+  command.add_flag("!--no-prefix-caching", options.prefix_caching, "For --in-process: disable prefix caching");
 }
 
 void add_workload_options(CLI::App& command, BenchServeOptions& options) {
@@ -276,53 +279,64 @@ void add_workload_options(CLI::App& command, BenchServeOptions& options) {
   };
   command
       .add_option("--dataset", options.dataset,
-                  "random, or a file of JSON lines with \"prompt\" or \"messages\", and perhaps \"output_tokens\"")
+                  "random, or a JSONL file with \"prompt\" or \"messages\" and optionally \"output_tokens\"")
       ->capture_default_str();
   size("--num-prompts", options.num_prompts, "Number of requests");
-  command.add_option("--num-warmups", options.num_warmups, "Requests before the measurement, one at a time")
+  command.add_option("--num-warmups", options.num_warmups, "Number of warmup requests, sent one at a time")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  size("--random-input-len", options.input_len, "Tokens of a random prompt");
-  size("--random-output-len", options.output_len, "Tokens of the answer to a random prompt");
+  size("--random-input-len", options.input_len, "Tokens per random prompt");
+  size("--random-output-len", options.output_len, "Tokens to generate for each random prompt");
   command
-      .add_option("--random-prefix-len", options.prefix_len, "Tokens that all random prompts begin with, in addition")
+      .add_option("--random-prefix-len", options.prefix_len,
+                  "Tokens of a prefix shared by all random prompts, in addition to --random-input-len")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       .add_option("--random-range-ratio", options.range_ratio,
-                  "Both lengths are uniform between (1 - R) and (1 + R) times the above")
+                  "Draw input and output lengths uniformly between (1 - R) and (1 + R) times the values above")
       ->check(CLI::Range(0.0, 0.999))
       ->capture_default_str();
-  size("--custom-output-len", options.file_output_len, "Tokens of the answer, where a file does not tell");
-  command.add_option("--tokenizer", options.tokenizer, "A directory with the tokenizer of random prompts")
+  size("--custom-output-len", options.file_output_len, "Tokens to generate for rows of the file without output_tokens");
+  command.add_option("--tokenizer", options.tokenizer, "Directory of the tokenizer for random prompts")
       ->type_name("DIR");
-  command.add_option("--vocab-size", options.vocab_size, "Random ids are below this (default: as the tokenizer has)")
+  command
+      .add_option("--vocab-size", options.vocab_size,
+                  "Random token ids are below this (default: the size of the tokenizer's vocabulary)")
       ->check(CLI::PositiveNumber);
-  command.add_option("--request-rate", options.request_rate, "Requests per second, at random times; inf: all at once")
+  command
+      .add_option("--request-rate", options.request_rate,
+                  "Requests per second, with random arrival times; inf: all at once")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
-      .add_option("--burstiness", options.burstiness,
-                  "Shape of the gaps' gamma distribution: 1 is a Poisson process, less comes in bursts")
+      .add_option(
+          "--burstiness", options.burstiness,
+          "Shape of the gamma distribution of the intervals between requests; 1: a Poisson process, below 1: burstier")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command.add_option("--max-concurrency", options.max_concurrency, "Requests under way at once (default: any number)")
+  command
+      .add_option("--max-concurrency", options.max_concurrency,
+                  "Maximum number of concurrent requests (default: unlimited)")
       ->check(CLI::PositiveNumber);
-  command.add_flag("--ignore-eos", options.ignore_eos, "Go on after an end token, so that lengths are as given");
-  command.add_option("--temperature", options.temperature, "Temperature of sampling; 0: the most likely token")
+  command.add_flag("--ignore-eos", options.ignore_eos,
+                   "Ignore end-of-sequence tokens, so that every answer has the requested length");
+  command.add_option("--temperature", options.temperature, "Sampling temperature; 0: greedy")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--seed", options.seed, "Seed of prompts and arrivals")->capture_default_str();
+  command.add_option("--seed", options.seed, "Random seed of the prompts and arrival times")->capture_default_str();
 }
 
 void add_report_options(CLI::App& command, BenchServeOptions& options) {
-  command.add_option("--goodput", options.goodput, "Also count requests within these limits in milliseconds")
+  command
+      .add_option("--goodput", options.goodput,
+                  "Report goodput: the requests that meet these latency limits in milliseconds")
       ->type_name("ttft:MS tpot:MS e2el:MS");
-  command.add_option("--percentile-metrics", options.metrics, "What to report of ttft, tpot, itl and e2el")
+  command.add_option("--percentile-metrics", options.metrics, "Metrics to report: ttft, tpot, itl, e2el")
       ->delimiter(',')
       ->check(CLI::IsMember({"ttft", "tpot", "itl", "e2el"}))
       ->capture_default_str();
-  command.add_option("--metric-percentiles", options.percentiles, "Percentiles of each")
+  command.add_option("--metric-percentiles", options.percentiles, "Percentiles to report for each metric")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
@@ -334,7 +348,8 @@ void add_report_options(CLI::App& command, BenchServeOptions& options) {
 }  // namespace
 
 void add_bench_serve_command(CLI::App& bench) {
-  CLI::App* command = bench.add_subcommand("serve", "Measure a server under load, with vLLM's definitions");
+  CLI::App* command =
+      bench.add_subcommand("serve", "Measure a server under load, with the metrics of vllm bench serve");
   auto options = std::make_shared<BenchServeOptions>();
   add_target_options(*command, *options);
   add_workload_options(*command, *options);

@@ -85,7 +85,7 @@ void run(const BenchTrainOptions& options) {
   }
   print_table({{"parameters", group_digits(model->num_params())},
                {"training", concat(best, " tokens/s (median ", median, ")")},
-               {"arithmetic", concat(best * flops / 1e12, " TFLOP/s")},
+               {"compute", concat(best * flops / 1e12, " TFLOP/s")},
                {"loss", concat(first_loss, " to ", loss)},
                {"peak memory", format_bytes(peak)}});
 }
@@ -93,7 +93,7 @@ void run(const BenchTrainOptions& options) {
 }  // namespace
 
 void add_bench_train_command(CLI::App& bench) {
-  CLI::App* command = bench.add_subcommand("train", "Measure AdamW steps with random weights and tokens");
+  CLI::App* command = bench.add_subcommand("train", "Measure training steps (AdamW) with random weights and tokens");
   auto options = std::make_shared<BenchTrainOptions>();
   command->add_option("--config", options->config, "config.json of the model")->required();
   command->add_option("--batch", options->batch, "Batch size")->check(CLI::PositiveNumber)->capture_default_str();
@@ -106,14 +106,13 @@ void add_bench_train_command(CLI::App& bench) {
   command->add_option("--dtype", options->dtype, "Compute dtype (default: bf16 on a GPU, fp32 on a CPU)");
   command->add_option("--param-dtype", options->param_dtype, "Dtype of weights and optimizer state (default: fp32)");
   command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU if available)");
-  command->add_option("--gradient-checkpointing", options->checkpointing,
-                      "Checkpointing policy: what to recompute in backward");
+  command->add_option("--gradient-checkpointing", options->checkpointing, "Gradient checkpointing policy");
   command
       ->add_option("--quantize", options->quantize,
                    "Quantize the linear layers first, for training adapters: nf4, 8bit, int4")
       ->type_name("METHOD");
   command->add_option("--fp8", options->fp8,
-                      "Multiply in float8 in the model's linear layers, with scales rowwise or tensorwise");
+                      "Use float8 matrix products in linear layers, with rowwise or tensorwise scales");
   command->add_option("--lora-rank", options->lora_rank, "Train only LoRA adapters of this rank, on attention and MLP")
       ->check(CLI::PositiveNumber);
   command->add_option("--learning-rate", options->learning_rate, "Learning rate of AdamW")->capture_default_str();

@@ -11,7 +11,7 @@ namespace {
 
 DType parse_float(const std::string& flag, const std::string& name) {
   const DType dtype = parse_dtype(name);
-  require<UsageError>(at::isFloatingType(dtype), flag, " must be a floating type; got ", name, ".");
+  require<UsageError>(at::isFloatingType(dtype), flag, " must be a floating-point dtype; got ", name, ".");
   return dtype;
 }
 
@@ -23,15 +23,15 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
       // Checked before anything is read or downloaded.
       ->each([](const std::string& name) { to_compute_settings({.device = name}); });
   command
-      .add_option(
-          "--mesh", options.mesh,
-          "Devices along dp,fsdp,ep,tp,sp (or dp,fsdp,tp,sp); one may be -1, with --devices (default: the config's)")
+      .add_option("--mesh", options.mesh,
+                  "Mesh of devices along dp,fsdp,ep,tp,sp (or dp,fsdp,tp,sp); one size may be -1 if --devices is given "
+                  "(default: the config's)")
       ->delimiter(',')
       ->type_name("DP,FSDP,EP,TP,SP");
   command
       .add_option("--devices", options.devices,
-                  "Total number of devices, as threads of this process (default: the size of --mesh); a launcher such "
-                  "as mpirun sets it instead")
+                  "Number of devices, each a thread of this process (default: the size of --mesh); under a launcher "
+                  "such as mpirun, the number of its ranks")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
 }
 
@@ -62,7 +62,7 @@ int64_t rank_count(const DeviceOptions& options) {
   int64_t product = 1;
   for (const int64_t size : options.mesh) {
     require<UsageError>(size != -1, mesh_text(options),
-                        " has a -1: give the number of devices too, as in --devices 4.");
+                        " has a -1: the number of devices is needed too, as in --devices 4.");
     product = std::min(product * std::max<int64_t>(size, 1), int64_t{1} << 20);
   }
   return product;

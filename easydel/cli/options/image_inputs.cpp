@@ -33,7 +33,7 @@ at::Tensor read_texts(const ModelOptions& options, const BaseModule& module, con
   for (std::size_t row = 0; row < texts.size(); ++row) {
     const std::vector<int32_t> tokens = (*tokenizer)->encode_ids(texts[row]);
     const auto count = static_cast<int64_t>(tokens.size());
-    require<ConfigError>(count <= length, "[texts] a text may have ", length, " tokens; got ", count, ": \"",
+    require<ConfigError>(count <= length, "[texts] a text may have at most ", length, " tokens; got ", count, ": \"",
                          texts[row], "\".");
     ids[static_cast<int64_t>(row)].narrow(0, 0, count).copy_(at::tensor(tokens, at::kInt));
   }
@@ -42,7 +42,7 @@ at::Tensor read_texts(const ModelOptions& options, const BaseModule& module, con
 
 PromptInputs image_prompt(const ImageInputs& images, const BaseModule& module, const at::Tensor& input_ids) {
   const auto* seeing = dynamic_cast<const AcceptsImages*>(&module);
-  require<ConfigError>(seeing != nullptr, "[images] ", module.type_name(), " takes text alone.");
+  require<ConfigError>(seeing != nullptr, "[images] ", module.type_name(), " does not accept images.");
   PromptInputs inputs{.pixel_values = images.pixel_values,
                       .image_sizes = images.image_sizes,
                       .pixel_attention_mask = images.pixel_attention_mask,

@@ -56,7 +56,7 @@ void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) 
   };
   if (!is_split(saved.axis_dims) && !is_split(saved.dcn_axis_dims)) return;
   log::info(options.model,
-            " was saved on a mesh of several devices and runs on one device now; use --mesh to change that.");
+            " was saved on a mesh of several devices and is now loaded on one; use --mesh to change that.");
   loading.sharding.axis_dims.assign(saved.axis_dims.size(), 1);
   loading.sharding.dcn_axis_dims.assign(saved.dcn_axis_dims.size(), 1);
 }
@@ -66,8 +66,9 @@ void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) 
 void add_adapter_option(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--adapter", options.adapters,
-                  "LoRA adapter in peft's format, optionally scaled by a weight; can be repeated")
+                  "LoRA adapter in PEFT format, optionally scaled by a weight; can be repeated")
       ->type_name("DIR[=WEIGHT]")
+      ->group("Model")
       ->allow_extra_args(false);
 }
 
@@ -79,7 +80,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--task", options.task,
                   "causal-lm, sequence-to-sequence, masked-lm, token-classification, question-answering, "
-                  "sequence-classification, base-module, …, or auto-bind: taken from the config")
+                  "sequence-classification, base-module, …, or auto-bind: determined by the config")
       ->capture_default_str();
   command.add_option("--revision", options.revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command.add_option("--set", options.overrides, "Override a config key: --set attn_mechanism=vanilla")
@@ -89,8 +90,12 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->type_name("METHOD");
   command.add_option(
       "--quantize-pattern", options.quantize.pattern,
-      "Regular expression for the paths of the layers to quantize (default: all linear layers but heads)");
-  command.add_option("--quantize-group-size", options.quantize.group_size, "Columns that share a scale");
+      "Regular expression for the paths of the layers to quantize (default: all linear layers except heads)");
+  command.add_option("--quantize-group-size", options.quantize.group_size,
+                     "Quantization group size: columns that share a scale");
+  for (const char* name : {"--dtype", "--param-dtype", "--device", "--mesh", "--devices", "--task", "--revision",
+                           "--set", "--quantize", "--quantize-pattern", "--quantize-group-size"})
+    command.get_option(name)->group("Model");
 }
 
 ComputeSettings to_compute_settings(const ModelOptions& options) {

@@ -19,7 +19,7 @@ std::vector<Feature> build_features() {
       {"NCCL", EASYDEL_HAS_NCCL, "collectives between GPUs", "pip install nvidia-nccl-cu13, next to torch"},
       {"MPI", EASYDEL_HAS_MPI, "ranks on several hosts", "apt-get install libopenmpi-dev openmpi-bin"},
       {"CURL", EASYDEL_HAS_CURL, "downloads from the Hugging Face hub", "apt-get install libcurl4-openssl-dev"},
-      {"OPENSSL", EASYDEL_HAS_OPENSSL, "fast hashes of downloads and uploads", "apt-get install libssl-dev"},
+      {"OPENSSL", EASYDEL_HAS_OPENSSL, "fast hashing of downloads and uploads", "apt-get install libssl-dev"},
       {"ZLIB", EASYDEL_HAS_ZLIB, "compressed torch checkpoints", "apt-get install zlib1g-dev"},
       {"PCRE2", EASYDEL_HAS_PCRE2, "regular expressions in tokenizers", "apt-get install libpcre2-dev"},
       {"UTF8PROC", EASYDEL_HAS_UTF8PROC, "Unicode normalization in tokenizers", "apt-get install libutf8proc-dev"},

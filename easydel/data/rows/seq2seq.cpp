@@ -24,10 +24,10 @@ class Seq2Seq {
       return out;
     }
     const bool is_pair = row.values.contains("prompt"), is_chat = row.values.contains("messages");
-    require<FormatError>(is_pair || is_chat, "[", row.place(),
-                         "] an encoder-decoder learns from rows with a prompt and a completion, or with messages; "
-                         "this one has ",
-                         list_fields(row.values), ". format_fields renames columns.");
+    require<FormatError>(
+        is_pair || is_chat, "[", row.place(),
+        "] an encoder-decoder is trained on rows with a prompt and a completion, or with messages; this one has ",
+        list_fields(row.values), ". format_fields renames columns.");
     if (is_pair) {
       const Json& prompt = field_of(row, "prompt");
       out.input_ids = is_conversation(prompt) ? encode_messages(prompt, row) : encode(text_of(row, "prompt"));

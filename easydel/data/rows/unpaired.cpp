@@ -14,7 +14,7 @@ double label_of(const Row& row) {
   const Json& label = field_of(row, "label");
   const bool is_number = label.is_int() && (label == Json(0) || label == Json(1));
   require<FormatError>(label.is_bool() || is_number, "[", row.place(),
-                       "] \"label\" must be true for an answer that is wanted and false for one that is not; got ",
+                       "] \"label\" must be true for a desirable answer and false for an undesirable one; got ",
                        label.dump(), ".");
   return (label.is_bool() ? label.as_bool() : label == Json(1)) ? 1 : 0;
 }

@@ -88,8 +88,7 @@ Example VisionRows::operator()(const Row& given, std::size_t images, const Expan
   const Json *asked = row.values.find("prompt"), *messages = row.values.find("messages");
   require<FormatError>(
       asked || messages, "[", row.place(),
-      "] a model that sees learns from rows with messages, or with a prompt and a completion; this one "
-      "has ",
+      "] a vision-language model is trained on rows with messages, or with a prompt and a completion; this one has ",
       list_fields(row.values), ".");
   const Json& answer = asked ? field_of(row, "completion") : *messages;
   if (asked && !is_conversation(*asked)) {

@@ -44,7 +44,7 @@ void ELargeConfig::check_other_model(const std::string& section) const {
   if (!other) return;
   const ModelSection learns = model();
   require<NotSupportedError>(!other->tokenizer || *other->tokenizer == learns.tokenizer.value_or(learns.name_or_path),
-                             where({section, "tokenizer"}), " must be that of model; got \"",
+                             where({section, "tokenizer"}), " must be the model's; got \"",
                              other->tokenizer.value_or(""), "\". Rows are tokenized once, for both models.");
   const TaskType task = other->task_type();
   require<NotSupportedError>(task == TaskType::AutoBind || task == TaskType::CausalLM, where({section, "task"}),
@@ -79,7 +79,7 @@ void ELargeConfig::validate() const {
   const auto eval_data = eval_mixture();
   require<ConfigError>(!eval_data || !find({"eval_mixture", "text_target_field"}) ||
                            eval_data->text_target_field == data.text_target_field,
-                       where({"eval_mixture", "text_target_field"}), " must be that of mixture; got \"",
+                       where({"eval_mixture", "text_target_field"}), " must be the same as in mixture; got \"",
                        eval_data ? eval_data->text_target_field : "", "\" and \"", data.text_target_field, "\".");
   eval();
   const TrainingArguments arguments = training_arguments();
@@ -90,7 +90,7 @@ void ELargeConfig::validate() const {
     require<ConfigError>(!has_teacher(type) || has("teacher_model"), where(action.path), " with the trainer ", type,
                          " needs a teacher_model.");
     require<ConfigError>(!arguments.do_eval || (eval_data && !eval_data->informs.empty()),
-                         where({"trainer", "do_eval"}), " needs data: name it under eval_mixture.informs.");
+                         where({"trainer", "do_eval"}), " needs data: list it under eval_mixture.informs.");
   }
 }
 
@@ -114,7 +114,8 @@ std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
   for (const char* section : {"loader", "platform", "quantization"}) note_keys({section}, {section}, found);
   note_keys({"base_config", "values"}, {"base_config.values"}, found);
   if (const Json* operations = find({"base_config", "operation_configs"}); operations && operations->size() > 0) {
-    found.push_back(where({"base_config", "operation_configs"}) + " has no effect here. It sets up EasyDeL's kernels.");
+    found.push_back(where({"base_config", "operation_configs"}) +
+                    " has no effect here. It configures EasyDeL's kernels.");
   }
   for (const std::string section : {"mixture", "eval_mixture"}) {
     note_keys({section}, {"mixture"}, found);

@@ -80,8 +80,8 @@ std::optional<ModelSection> ELargeConfig::value_model() const { return read_mode
 LoaderSection ELargeConfig::loader() const {
   LoaderSection section = read<LoaderSection>({"loader"}, {"loader"});
   for (const auto& [key, dtype] : {std::pair("dtype", section.dtype), std::pair("param_dtype", section.param_dtype)}) {
-    require<ConfigError>(!dtype || at::isFloatingType(*dtype), where({"loader", key}), " must be a floating type; got ",
-                         dtype ? dtype_name(*dtype) : "", ".");
+    require<ConfigError>(!dtype || at::isFloatingType(*dtype), where({"loader", key}),
+                         " must be a floating-point dtype; got ", dtype ? dtype_name(*dtype) : "", ".");
   }
   if (section.precision) {
     std::string lower;
@@ -248,7 +248,7 @@ ServeSection ELargeConfig::serve() const {
   check("data_parallel_size", section.data_parallel_size > 0, "above 0", section.data_parallel_size);
   check("seed", section.seed >= 0, "0 or more", section.seed);
   require<ConfigError>(section.tls_cert.has_value() == section.tls_key.has_value(), where({"serve", "tls_cert"}),
-                       " and tls_key go together.");
+                       " and tls_key must be given together.");
   return section;
 }
 

@@ -114,7 +114,7 @@ void ELargeConfig::unwrap() {
     const Json* inner = json_.find(wrapper);
     if (!inner) continue;
     for (const auto& [key, value] : json_.as_object()) {
-      require<ConfigError>(key == wrapper || key == "actions", where({key}), " must stand below ", wrapper,
+      require<ConfigError>(key == wrapper || key == "actions", where({key}), " must be inside ", wrapper,
                            ", like the other sections.");
     }
     require<ConfigError>(inner->is_object() || inner->is_null(), where({wrapper}),
@@ -192,7 +192,7 @@ void ELargeConfig::set(const YamlPath& path, Json value) {
     if (at->is_array()) {
       at = &element(*at, step, where(done));
     } else {
-      require<ConfigError>(at->is_object() || at->is_null(), where(done), " must be a mapping to hold \"", step,
+      require<ConfigError>(at->is_object() || at->is_null(), where(done), " must be a mapping to contain \"", step,
                            "\"; got ", at->dump(), ".");
       at = &(*at)[step];
     }

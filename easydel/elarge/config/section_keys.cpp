@@ -27,7 +27,7 @@ constexpr OtherKey kExtraKwargs[] = {{"apply_quantization", "null", kUseQuantiza
                                      {"device", "null", kUseLoader},
                                      {"dtype", "null", kUseLoader},
                                      {"from_torch", "true", kHuggingFace},
-                                     {"input_shape", "*", "Nothing depends on it."},
+                                     {"input_shape", "*", "It is not needed."},
                                      {"load_in_8bit", "false", "Set quantization.method to 8bit."},
                                      {"param_dtype", "null", kUseLoader},
                                      {"partition_axis", "null", kUseSharding},
@@ -57,7 +57,7 @@ constexpr OtherKey kSharding[] = {
 
 constexpr OtherKey kPlatform[] = {{"platform", "*", "Kernels are chosen automatically."}};
 
-constexpr string_view kKernels = "It chooses among EasyDeL's kernels.";
+constexpr string_view kKernels = "It selects one of EasyDeL's kernels.";
 constexpr OtherKey kQuantization[] = {{"jax_native", "*", kKernels},
                                       {"platform", "*", kKernels},
                                       {"qmm_platform_override", "*", kKernels},
@@ -92,7 +92,7 @@ constexpr OtherKey kMixture[] = {
     {"pack_shuffle", "true", "Set trainer.shuffle_train_dataset to false."},
     {"pack_shuffle_buffer_factor", "null", "Set shuffle_buffer_size."},
     {"prefetch_size", "*", kOlderLoader},
-    {"save", "null", "Prepared rows are not saved; the trainer prepares them during training."},
+    {"save", "null", "Processed rows are not saved; the trainer processes them during training."},
     {"tokenize_callback", "null", kPython},
     {"use_fast_loader", "*", kOlderLoader},
     {"use_sharded_source", "*", kOlderLoader}};
@@ -180,7 +180,7 @@ constexpr OtherKey kEsurge[] = {{"async_scheduling", "*", "Set serve.async_sched
                                 {"enable_window_aware_runtime_cap", "*", kEngine},
                                 {"esurge_name", "*", kEngine},
                                 {"extra_eos_token_ids", "null", "Set eos_token_id in generation_config.json."},
-                                {"extra_stops", "null", "Requests bring their own stop strings."},
+                                {"extra_stops", "null", "Requests specify their own stop strings."},
                                 {"idle_reset_min_interval", "*", kEngine},
                                 {"idle_reset_seconds", "*", kEngine},
                                 {"ignore_stop_strings_in_reasoning", "*", kEngine},

@@ -45,7 +45,7 @@ void check_filter_option(const std::string& where, const std::string& key, const
   } else if (key == "mapping_dict") {
     check(value.is_object(), "a mapping");
     for (const auto& [from, to] : value.as_object())
-      check(to.is_string() || to.is_int(), "a mapping from texts to texts");
+      check(to.is_string() || to.is_int(), "a mapping from strings to strings");
   } else if (key == "default_value") {
     check(value.is_string() || value.is_int() || value.is_null(), "a text");
   } else if (key == "filter_fn") {

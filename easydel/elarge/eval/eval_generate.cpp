@@ -70,7 +70,7 @@ std::vector<std::string> read_until(const KwargsReader& reader) {
   if (!given) return until;
   const Json list = given->is_array() ? *given : Json::array({*given});
   for (const Json& one : list.as_array()) {
-    reader.check("until", *given, one.is_string(), "a text or a list of texts");
+    reader.check("until", *given, one.is_string(), "a string or a list of strings");
     if (!one.as_string().empty()) until.push_back(one.as_string());
   }
   return until;
@@ -180,7 +180,7 @@ std::vector<std::vector<std::string>> generate_answers(serve::Engine& engine, co
                                                        bool show_progress) {
   const int64_t room = max_length - generation.max_tokens;
   require<ConfigError>(room > 0, task.where("generation_kwargs"), ".max_gen_toks must be below ", max_length,
-                       ", the tokens that the model sees; got ", generation.max_tokens, ".");
+                       ", the model's maximum length; got ", generation.max_tokens, ".");
   serve::SamplingParams sampling = generation.sampling;
   for (const int32_t id : stop_ids(tokenizer, generation.until)) sampling.stop_token_ids.push_back(id);
   const auto repeats = static_cast<std::size_t>(task.repeats);

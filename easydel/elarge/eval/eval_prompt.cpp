@@ -169,7 +169,7 @@ std::vector<std::size_t> PromptBuilder::gold_of(const data::Row& row, const Json
     if (one.is_int()) return gold.push_back(choice_index(one.as_int(), choices, where, row));
     const auto found = std::find(texts.begin(), texts.end(), one.as_string());
     require<FormatError>(found != texts.end() && !given.is_array(), where, " gives \"", one.as_string(), "\" for ",
-                         row.place(), ", which is none of its ", choices, " choices.");
+                         row.place(), ", which is not one of its ", choices, " choices.");
     gold.push_back(static_cast<std::size_t>(found - texts.begin()));
   };
   if (given.is_array()) {

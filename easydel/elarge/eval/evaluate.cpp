@@ -44,7 +44,7 @@ class Encoder {
   // What stands before a text of which all is predicted.
   int64_t prefix() const {
     require<ConfigError>(prefix_.has_value(),
-                         "[eval] the tokenizer has no bos_token and no eos_token to stand before a text.");
+                         "[eval] the tokenizer has no bos_token and no eos_token to put before a text.");
     return *prefix_;
   }
 
@@ -200,7 +200,8 @@ TaskResults score(const BaseModule& model, const AutoTokenizer& tokenizer, const
             encoder.encode_pair(std::move(request.context), std::move(request.continuation), question.place));
         const std::size_t tokens = requests.back().ids.size();
         require<FormatError>(static_cast<int64_t>(tokens) <= max_length, "[eval] ", question.place,
-                             ": the continuation has ", tokens, " tokens; the model sees ", max_length, ".");
+                             ": the continuation has ", tokens, " tokens; the model's maximum length is ", max_length,
+                             ".");
       }
     }
     counts.push_back(requests.size() - before);
@@ -243,8 +244,8 @@ void check_eval_options(const std::vector<EvalTask>& tasks, const EvaluateOption
   for (const EvalTask& task : tasks) {
     if (!runs_code(task)) continue;
     require<ConfigError>(options.confirm_run_unsafe_code, "[eval] ", task.file.string(), ": ", task.name,
-                         " runs the Python code that the model writes, with the rights of the user and without a "
-                         "sandbox. Confirm it with --confirm-run-unsafe-code or eval.confirm_run_unsafe_code.");
+                         " runs model-generated Python code with the user's permissions and without a sandbox. Confirm "
+                         "it with --confirm-run-unsafe-code or eval.confirm_run_unsafe_code.");
     require<ConfigError>(find_python().has_value(), "[eval] ", task.file.string(), ": ", task.name,
                          " needs a python3 in PATH, and there is none.");
   }
@@ -257,7 +258,7 @@ std::vector<EvalTask> read_eval_tasks(const std::vector<std::string>& names, con
     EvalTask task = read_eval_task(find_eval_task(name, directories));
     for (const EvalTask& other : tasks)
       require<ConfigError>(other.name != task.name, "[eval] ", other.file.string(), " and ", task.file.string(),
-                           " have one name: task: ", task.name, ".");
+                           " have the same name: task: ", task.name, ".");
     tasks.push_back(std::move(task));
   }
   return tasks;

@@ -28,7 +28,7 @@ struct Instruction {
   }
   std::string text(const char* key) const {
     const Json& value = argument(key);
-    require<FormatError>(value.is_string(), place, ": ", key, " must be a text; got ", value.dump(), ".");
+    require<FormatError>(value.is_string(), place, ": ", key, " must be a string; got ", value.dump(), ".");
     return value.as_string();
   }
   int64_t number(const char* key) const {
@@ -38,11 +38,11 @@ struct Instruction {
   }
   std::vector<std::string> texts(const char* key) const {
     const Json& value = argument(key);
-    require<FormatError>(value.is_array() && value.size() > 0, place, ": ", key, " must be a list of texts; got ",
+    require<FormatError>(value.is_array() && value.size() > 0, place, ": ", key, " must be a list of strings; got ",
                          value.dump(), ".");
     std::vector<std::string> found;
     for (const Json& one : value.as_array()) {
-      require<FormatError>(one.is_string(), place, ": ", key, " must be a list of texts; got ", value.dump(), ".");
+      require<FormatError>(one.is_string(), place, ": ", key, " must be a list of strings; got ", value.dump(), ".");
       found.push_back(one.as_string());
     }
     return found;

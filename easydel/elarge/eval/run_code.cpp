@@ -42,7 +42,9 @@ constexpr const char* kRunner =
 
 class CodePipe {
  public:
-  CodePipe() { require<IoError>(pipe2(ends_, O_CLOEXEC) == 0, "[eval] a pipe cannot be made: ", std::strerror(errno)); }
+  CodePipe() {
+    require<IoError>(pipe2(ends_, O_CLOEXEC) == 0, "[eval] a pipe cannot be created: ", std::strerror(errno));
+  }
   ~CodePipe() {
     close_writer();
     close(ends_[0]);
@@ -64,7 +66,8 @@ class CodeDirectory {
  public:
   CodeDirectory() {
     std::string name = (fs::temp_directory_path() / "easydel-code-XXXXXX").string();
-    require<IoError>(mkdtemp(name.data()) != nullptr, "[eval] ", name, " cannot be made: ", std::strerror(errno), ".");
+    require<IoError>(mkdtemp(name.data()) != nullptr, "[eval] ", name, " cannot be created: ", std::strerror(errno),
+                     ".");
     path_ = name;
   }
   ~CodeDirectory() {

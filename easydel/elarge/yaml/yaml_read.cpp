@@ -119,7 +119,7 @@ class Builder final : public YAML::EventHandler {
   void start(Kind kind, std::string_view name, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     auto node = make(kind, mark, anchor);
     require<FormatError>(tag.empty() || tag == "?" || tag == "!" || tag == concat(kTags, name), at(node->line),
-                         "the tag ", tag, " is not read here.");
+                         "the tag ", tag, " is not supported.");
     require<FormatError>(static_cast<int>(stack_.size()) < limits_.depth, at(node->line),
                          "values must not be nested deeper than ", limits_.depth, ".");
     require<FormatError>(stack_.empty() || !expects_key(), at(node->line), "a key must be a single value.");

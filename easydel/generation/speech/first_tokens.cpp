@@ -127,8 +127,8 @@ std::vector<int64_t> first_tokens(const BaseModule& module, const at::Tensor& st
                        "config.json; it is in neither.");
   if (const Json* multilingual = keys.find("is_multilingual"); multilingual && *multilingual == Json(false)) {
     require<ConfigError>(!options.language && !options.task,
-                         "[transcribe] the model knows English alone, as is_multilingual of generation_config.json "
-                         "says; leave language and task out.");
+                         "[transcribe] the model is English-only, as is_multilingual of generation_config.json says; "
+                         "leave language and task out.");
   }
   const std::optional<std::string> language = options.language ? options.language : keys.text("language");
   const std::optional<std::string> task = options.task ? options.task : keys.text("task");

@@ -78,7 +78,7 @@ at::Tensor encode(const BaseModule& module, const at::Tensor& window) {
 Transcription transcribe(const BaseModule& module, const at::Tensor& input_features, const TranscribeOptions& options) {
   require<NotSupportedError>(module.main_input_name() == "input_features" && module.can_generate(), "[transcribe] ",
                              module.type_name(),
-                             " writes no text from speech. Load a model such as whisper for "
+                             " does not transcribe speech. Load a model such as whisper for "
                              "speech-sequence-to-sequence.");
   const at::Tensor features = check_sound(module, input_features);
   require<ShapeError>(features.size(0) == 1, "[transcribe] takes one recording at a time; got ", features.size(0), ".");
@@ -86,11 +86,11 @@ Transcription transcribe(const BaseModule& module, const at::Tensor& input_featu
   GenerationConfig config = options.generation_config.over(generation_config(module));
   if (!config.decoder_start_token_id && model.get("decoder_start_token_id").is_int())
     config.decoder_start_token_id = model.get("decoder_start_token_id").as_int();
-  require<NotSupportedError>(!config.samples(),
-                             "[transcribe] draws tokens where a temperature of its own says so; got do_sample. Set "
-                             "temperature of the options instead.");
+  require<NotSupportedError>(
+      !config.samples(),
+      "[transcribe] samples at its own temperatures; got do_sample. Set temperature in the options instead.");
   require<NotSupportedError>(config.num_return_sequences.value_or(1) == 1,
-                             "[transcribe] gives one text; got num_return_sequences ",
+                             "[transcribe] returns one text; got num_return_sequences ",
                              config.num_return_sequences.value_or(1), ".");
   const SpeechKeys keys(config, model);
   require<ConfigError>(options.num_frames.value_or(1) >= 1, "[transcribe] num_frames must be at least 1; got ",
@@ -99,12 +99,13 @@ Transcription transcribe(const BaseModule& module, const at::Tensor& input_featu
   const Json* by_file = keys.find("return_timestamps");
   const std::optional<bool> wanted =
       options.return_timestamps || !by_file ? options.return_timestamps : std::optional(*by_file == Json(true));
-  require<ConfigError>(total <= window || wanted.value_or(true) || !options.return_timestamps, "[transcribe] ", total,
-                       " frames are more than a window of ", window,
-                       ", and times say where the next one begins; leave return_timestamps out or set it to true.");
+  require<ConfigError>(
+      total <= window || wanted.value_or(true) || !options.return_timestamps, "[transcribe] ", total,
+      " frames are more than a window of ", window,
+      ", and timestamps determine where the next one begins; leave return_timestamps out or set it to true.");
   const bool timestamps = total > window || wanted.value_or(false);
   const std::optional<int64_t> no_timestamps = keys.token("no_timestamps_token_id");
-  require<ConfigError>(!timestamps || no_timestamps, "[transcribe] times",
+  require<ConfigError>(!timestamps || no_timestamps, "[transcribe] timestamps",
                        total > window ? concat(", which ", total, " frames in windows of ", window, " need,") : "",
                        " need no_timestamps_token_id in generation_config.json; it has none.");
   const int64_t first_time = no_timestamps ? *no_timestamps + 1 : model.vocab_size + 1;

@@ -43,8 +43,8 @@ double mean_log_probability(const GenerateOutput& said, const std::vector<int64_
 std::vector<std::pair<int64_t, int64_t>> read_alignment_heads(const SpeechKeys& keys, const BaseConfig& model) {
   const Json* table = keys.find("alignment_heads");
   require<ConfigError>(table && table->is_array() && table->size() > 0,
-                       "[transcribe] times of tokens need alignment_heads in generation_config.json, pairs of a layer "
-                       "and a head that follow the sound; it has none.");
+                       "[transcribe] token timestamps need alignment_heads in generation_config.json, pairs of a layer "
+                       "and a head; it has none.");
   const int64_t layers = model.get("decoder_layers").as_int(), heads = model.get("decoder_attention_heads").as_int();
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (const Json& pair : table->as_array()) {
@@ -122,7 +122,7 @@ GenerateOptions WindowHearing::options_at(double temperature, int64_t begin, uin
   if (logprob_threshold_) each.generation_config.output_scores = true;
   if (!timestamps_) return each;
   require<ConfigError>(!config_.eos_token_id.empty() || config_.bos_token_id,
-                       "[transcribe] times need an eos_token_id; there is none.");
+                       "[transcribe] timestamps need an eos_token_id; there is none.");
   const int64_t end = config_.eos_token_id.empty() ? *config_.bos_token_id : *config_.eos_token_id.begin();
   each.logits_processor.add<WhisperTimeStampLogitsProcessor>(*no_timestamps_, end, begin, max_initial_);
   return each;

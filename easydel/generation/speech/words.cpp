@@ -108,7 +108,7 @@ std::vector<SpokenWord> words_of(const Transcription& said, const DecodeFunction
   double before = 0;  // when the token before this one ended
   for (const SpokenSegment& segment : said.segments) {
     require<ConfigError>(segment.token_times.size() == segment.tokens.size(),
-                         "[words_of] words need the times of tokens; set return_token_timestamps.");
+                         "[words_of] word timestamps need token timestamps; set return_token_timestamps.");
     std::vector<int32_t> ids;
     std::vector<double> starts, ends;
     for (std::size_t i = 0; i < segment.tokens.size(); ++i) {

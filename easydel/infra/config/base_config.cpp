@@ -65,7 +65,7 @@ void BaseConfig::save_pretrained(const std::filesystem::path& directory) const {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   require<IoError>(!error, "[save_pretrained] ", directory.string(),
-                   " must be a directory that can be made; got: ", error.message(), ".");
+                   " must be a directory that can be created; got: ", error.message(), ".");
   write_file_atomically(directory / "config.json", text);
 }
 

@@ -88,7 +88,7 @@ void ConfigCheck::rope() const { check_rope(config_.rope, where_, config_.head_s
 
 void ConfigCheck::causal(const char* key, std::optional<bool> both_ways) const {
   require<NotSupportedError>(!both_ways.value_or(false), where_, key,
-                             " must be false or null; got true. Attention looks back alone.");
+                             " must be false or null; got true. Only causal attention is supported.");
 }
 
 void ConfigCheck::decoder(bool whole_heads) const {

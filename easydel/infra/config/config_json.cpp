@@ -34,7 +34,7 @@ Json with_changes(const Json& read, const Json& before, const Json& now) {
 void ConfigJson::all_fields(BaseConfig& c, FieldVisitor& v) {
   c.fields(v);
   v.only_when_changed();
-  v("architectures", c.architectures, "Classes of transformers that the weights are of.");
+  v("architectures", c.architectures, "Class names in transformers.");
   v("dtype", c.dtype, "Kept with the files: what their weights are stored in.");
   v("output_hidden_states", c.output_hidden_states, "Return the hidden states of all layers.");
   v("output_attentions", c.output_attentions, "Return the attention weights of all layers.");
@@ -42,8 +42,8 @@ void ConfigJson::all_fields(BaseConfig& c, FieldVisitor& v) {
   v("is_encoder_decoder", c.is_encoder_decoder, "Kept for transformers.");
   v("chunk_size_feed_forward", c.chunk_size_feed_forward, "Kept for transformers.");
   v("id2label", c.id2label, "Names of the classes of a classifier.");
-  v("label2id", c.label2id, "Kept beside id2label: the same the other way round.");
-  v("problem_type", c.problem_type, "What a classifier's loss is.");
+  v("label2id", c.label2id, "Kept along with id2label: its inverse.");
+  v("problem_type", c.problem_type, "Type of a classifier's loss.");
   list_fields(c.sharding, v);
   list_fields(c.attention, v);
   list_fields(c.memory, v);
@@ -84,7 +84,7 @@ Json ConfigJson::write(const BaseConfig& config) {
 
 void ConfigJson::change(BaseConfig& config, const Json& values, bool any_key) {
   const std::string where = "[" + config.class_name() + "] ";
-  if (!values.is_object()) wrong_type(where + "what a config is changed by", "an object", values);
+  if (!values.is_object()) wrong_type(where + "a config override", "an object", values);
   const auto fields = config.describe();
   Json changed = write(config);
   const bool sort = keys_are_sorted(changed);

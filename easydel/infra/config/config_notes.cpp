@@ -17,16 +17,17 @@ std::vector<std::string> config_notes(const BaseConfig& config) {
   note(stand_in.has_value(), "attn_mechanism \"", attention.mechanism, "\" is computed as \"", stand_in.value_or(""),
        "\".");
   note(attention.decode_mechanism.has_value(), "decode_attn_mechanism \"", attention.decode_mechanism.value_or(""),
-       "\" changes nothing: a cache picks its kernel by itself.");
+       "\" has no effect: the kernel for a cache is chosen automatically.");
   note(attention.softmax_dtype != defaults.softmax_dtype, "attn_softmax_dtype ", dtype_name(attention.softmax_dtype),
-       " changes nothing: the softmax is float32 or better.");
+       " has no effect: the softmax is float32 or better.");
   note(attention.blocksize_b != defaults.blocksize_b, "blocksize_b ", attention.blocksize_b,
-       " changes nothing: rows are spread over threads.");
-  note(config.memory.use_scan_mlp, "use_scan_mlp changes nothing: gradient_checkpointing is what saves memory here.");
+       " has no effect: rows are distributed over threads.");
+  note(config.memory.use_scan_mlp, "use_scan_mlp has no effect: use gradient_checkpointing to save memory.");
   note(config.memory.scan_mlp_chunk_size != MemorySettings().scan_mlp_chunk_size, "scan_mlp_chunk_size ",
-       config.memory.scan_mlp_chunk_size, " changes nothing: it is of use_scan_mlp.");
+       config.memory.scan_mlp_chunk_size, " has no effect: it belongs to use_scan_mlp.");
   note(config.sharding.use_sharded_kv_caching,
-       "use_sharded_kv_caching changes nothing: a cache is split over the sequence wherever the mesh splits it.");
+       "use_sharded_kv_caching has no effect: the cache is split over the sequence whenever the mesh splits the "
+       "sequence.");
   return notes;
 }
 

@@ -23,13 +23,13 @@ AxisNames ShardingSettings::expert_axes() const {
 }
 
 void list_fields(ShardingSettings& s, FieldVisitor& v) {
-  v("sharding_axis_dims", s.axis_dims, "Devices along each axis; one may be -1: all that are left.");
+  v("sharding_axis_dims", s.axis_dims, "Devices along each axis; one may be -1: all remaining devices.");
   v("sharding_axis_names", s.axis_names, "Names of the axes.");
-  v("sharding_dcn_axis_dims", s.dcn_axis_dims, "How often each axis is repeated over the slower, outer network.");
-  v("partition_axis", s.partition_axis, "Which axes carry the batch, the sequence, heads, features, experts.");
+  v("sharding_dcn_axis_dims", s.dcn_axis_dims, "Size of each axis over the slower, outer network (DCN).");
+  v("partition_axis", s.partition_axis, "Mesh axes that split the batch, the sequence, heads, features and experts.");
   v("zero_stage", s.zero_stage,
-    "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too; null: as the rules "
-    "are.");
+    "ZeRO stage: 1 shards the optimizer state over the data axes, 2 also gradients, 3 also parameters; null: by the "
+    "partition rules.");
   v("shard_attention_computation", s.shard_attention_computation, "Split attention over heads and sequence.");
   v("use_sharded_kv_caching", s.use_sharded_kv_caching, "Split the cache over the sequence as well.");
   v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Split experts over fsdp together with ep.");
@@ -38,36 +38,40 @@ void list_fields(ShardingSettings& s, FieldVisitor& v) {
 }
 
 void list_fields(AttentionSettings& a, FieldVisitor& v) {
-  v("attn_mechanism", a.mechanism, "Which attention computes: auto, vanilla, sdpa, flash, cudnn, blockwise, ring, …");
-  v("decode_attn_mechanism", a.decode_mechanism, "The same for decoding; null: attn_mechanism.");
-  v("attn_dtype", a.dtype, "What attention computes in; null: the model's dtype.");
-  v("attn_softmax_dtype", a.softmax_dtype, "What the softmax computes in.");
+  v("attn_mechanism", a.mechanism, "Attention implementation: auto, vanilla, sdpa, flash, cudnn, blockwise, ring, …");
+  v("decode_attn_mechanism", a.decode_mechanism, "Attention implementation for decoding; null: attn_mechanism.");
+  v("attn_dtype", a.dtype, "Compute dtype of attention; null: the model's dtype.");
+  v("attn_softmax_dtype", a.softmax_dtype, "Compute dtype of the softmax.");
   v("kvdtype", a.kv_dtype,
-    "What the cache holds: a float type, or int8 for codes with scales; null: the model's dtype.");
-  v("blocksize_q", a.blocksize_q, "Queries in a block of blockwise attention.");
-  v("blocksize_k", a.blocksize_k, "Keys in a block of blockwise attention.");
-  v("blocksize_b", a.blocksize_b, "Sequences in a block of blockwise attention.");
-  v("fcm_min_ratio", a.fcm_min_ratio, "Least share of the past that the forgetful causal mask hides in training.");
-  v("fcm_max_ratio", a.fcm_max_ratio, "Largest such share; 0: no forgetful causal mask.");
+    "Dtype of the KV cache: a floating-point dtype, or int8 with scales; null: the model's dtype.");
+  v("blocksize_q", a.blocksize_q, "Queries per block of blockwise attention.");
+  v("blocksize_k", a.blocksize_k, "Keys per block of blockwise attention.");
+  v("blocksize_b", a.blocksize_b, "Sequences per block of blockwise attention.");
+  v("fcm_min_ratio", a.fcm_min_ratio,
+    "Forgetful causal masking: minimum fraction of earlier tokens to mask in training.");
+  v("fcm_max_ratio", a.fcm_max_ratio, "Maximum of that fraction; 0: no forgetful causal masking.");
   v("mask_max_position_embeddings", a.mask_max_position_embeddings, "Length of get_basic_causal_mask.");
   v("freq_max_position_embeddings", a.freq_max_position_embeddings, "Length of get_basic_frequencies.");
 }
 
 void list_fields(MemorySettings& m, FieldVisitor& v) {
-  v("gradient_checkpointing", m.gradient_checkpointing, "Which activations are kept for backward; empty: all.");
-  v("gradient_checkpointing_targets", m.gradient_checkpointing_targets, "Names for the policies that go by name.");
+  v("gradient_checkpointing", m.gradient_checkpointing,
+    "Gradient checkpointing policy: which activations to keep for backward; empty: all.");
+  v("gradient_checkpointing_targets", m.gradient_checkpointing_targets,
+    "Names for policies that select activations by name.");
   v("use_scan_mlp", m.use_scan_mlp, "Run the MLP over the sequence in chunks.");
-  v("scan_mlp_chunk_size", m.scan_mlp_chunk_size, "Tokens in such a chunk.");
-  v("lmhead_chunksize", m.lmhead_chunksize, "Tokens for which logits are made at once; null: chosen here.");
+  v("scan_mlp_chunk_size", m.scan_mlp_chunk_size, "Tokens per chunk.");
+  v("lmhead_chunksize", m.lmhead_chunksize, "Tokens whose logits are computed at once; null: automatic.");
 }
 
 void list_fields(MoeSettings& m, FieldVisitor& v) {
-  v("moe_method", m.method, "How experts compute: fused_moe, standard_moe or dense_moe.");
+  v("moe_method", m.method, "MoE implementation: fused_moe, standard_moe or dense_moe.");
 }
 
 void list_fields(QuantizationSettings& q, FieldVisitor& v) {
-  v("quantization_config", q.weights, "How weights are quantized; null: they are not.");
-  v("kv_cache_quantization_config", q.kv_cache, "How the cache is quantized: {\"dtype\": \"int8\"}; null: it is not.");
+  v("quantization_config", q.weights, "How the weights are quantized; null: not quantized.");
+  v("kv_cache_quantization_config", q.kv_cache,
+    "How the KV cache is quantized: {\"dtype\": \"int8\"}; null: not quantized.");
 }
 
 void check_settings(const ShardingSettings& s, const std::string& where) {

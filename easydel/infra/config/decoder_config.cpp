@@ -41,18 +41,18 @@ void DecoderConfig::common_fields(FieldVisitor& v) {
   keyed("num_hidden_layers", layers_key_, num_hidden_layers, "Decoder layers.");
   keyed("num_attention_heads", heads_key_, num_attention_heads, "Query heads.");
   if (has_kv_heads_)
-    v("num_key_value_heads", num_key_value_heads, "Fewer than the query heads means grouped attention.");
+    v("num_key_value_heads", num_key_value_heads,
+      "Key/value heads; fewer than the query heads: grouped-query attention.");
   if (hidden_act_key_) v(hidden_act_key_, hidden_act, "Activation of the MLP.");
-  keyed("max_position_embeddings", positions_key_, max_position_embeddings, "Longest sequence.");
-  v(initializer_key_, initializer_range, "Standard deviation of new weights.");
-  if (norm_eps_key_) v(norm_eps_key_, norm_eps, "Added under the root of the norms.");
-  v("use_cache", use_cache, "Keep keys and values while generating.");
+  keyed("max_position_embeddings", positions_key_, max_position_embeddings, "Maximum sequence length.");
+  v(initializer_key_, initializer_range, "Standard deviation of weight initialization.");
+  if (norm_eps_key_) v(norm_eps_key_, norm_eps, "Epsilon of the norms.");
+  v("use_cache", use_cache, "Cache keys and values during generation.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
-  if (attention_dropout_key_)
-    v(attention_dropout_key_, attention_dropout, "Share of attention weights that training drops.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
+  if (attention_dropout_key_) v(attention_dropout_key_, attention_dropout, "Dropout probability of attention weights.");
 }
 
 void DecoderConfig::head_dim_field(FieldVisitor& v) {
@@ -66,7 +66,7 @@ void DecoderConfig::bias_field(FieldVisitor& v) {
 void DecoderConfig::rope_field(FieldVisitor& v) { v("rope_parameters", rope, "Rotary position embeddings."); }
 
 void DecoderConfig::window_fields(FieldVisitor& v) {
-  v("sliding_window", sliding_window, "Tokens that a query sees back in layers with a window; null: all.");
+  v("sliding_window", sliding_window, "Sliding window size in layers with one; null: no window.");
   v("layer_types", layer_types, "sliding_attention or full_attention, for each layer.");
 }
 

@@ -17,16 +17,16 @@ void require_one_of(std::string_view key, const std::string& value, std::initial
 }
 
 void list_fields(LossConfig& c, FieldVisitor& v) {
-  v("loss_type", c.loss_type, "What is computed.");
-  v("ignore_index", c.ignore_index, "The label that counts for nothing.");
-  v("label_smoothing", c.label_smoothing, "Share of the target that all classes have in common.");
+  v("loss_type", c.loss_type, "Type of loss.");
+  v("ignore_index", c.ignore_index, "Label that is ignored in the loss.");
+  v("label_smoothing", c.label_smoothing, "Label smoothing: fraction of the target spread over all classes.");
   v("z_loss_coefficient", c.z_loss_coefficient, "Weight of the squared log partition function.", {"z_loss"});
-  v("auxiliary_loss_coefficient", c.auxiliary_loss_coefficient, "Weight of the routers' balance.");
-  v("shift_tokens", c.shift_tokens, "Whether a position predicts the next label.");
+  v("auxiliary_loss_coefficient", c.auxiliary_loss_coefficient, "Weight of the routers' load-balancing loss.");
+  v("shift_tokens", c.shift_tokens, "Whether each position predicts the next label.");
   v("reduction", c.reduction, "mean, sum or none.");
-  v("num_items_in_batch", c.num_items_in_batch, "What the mean divides by.");
+  v("num_items_in_batch", c.num_items_in_batch, "Divisor of the mean.");
   v("chunk_size", c.chunk_size, "Tokens whose logits are held at once.");
-  v("problem_type", c.problem_type, "What a classifier predicts.");
+  v("problem_type", c.problem_type, "Type of a classifier's prediction.");
 }
 
 }  // namespace

@@ -23,11 +23,11 @@ std::vector<PartitionRule> expert_rules(const WeightSpecs& specs) {
 }  // namespace
 
 void MoeConfig::expert_fields(FieldVisitor& v) {
-  v(experts_key_, num_local_experts, "Experts in each layer that has some.", {experts_alias_});
+  v(experts_key_, num_local_experts, "Experts per MoE layer.", {experts_alias_});
   if (top_k_key_ == std::string_view("num_experts_per_tok"))
-    v(top_k_key_, num_experts_per_tok, "Experts that each token goes to.");
+    v(top_k_key_, num_experts_per_tok, "Experts per token.");
   else
-    v(top_k_key_, num_experts_per_tok, "Experts that each token goes to.", {"num_experts_per_tok"});
+    v(top_k_key_, num_experts_per_tok, "Experts per token.", {"num_experts_per_tok"});
   v("output_router_logits", output_router_logits, "Return router logits, and add the balancing loss.");
   v("router_aux_loss_coef", router_aux_loss_coef, "Weight of the balancing loss.");
 }
@@ -54,20 +54,20 @@ void LatentMoeConfig::latent_fields(FieldVisitor& v) {
   rope_field(v);
   bias_field(v);
   v("pretraining_tp", pretraining_tp, "Kept as it is.");
-  v("head_dim", head_dim, "What is rotated of a head: qk_rope_head_dim.");
-  v("kv_lora_rank", kv_lora_rank, "Size of the latent that keys and values are made of.");
-  v("q_lora_rank", q_lora_rank, "Size of the latent that queries are made of; null: none.");
-  v("qk_nope_head_dim", qk_nope_head_dim, "Size of a head of q and k that is not rotated.");
-  v("qk_rope_head_dim", qk_rope_head_dim, "Size of a head of q that is rotated; k has one for all heads.");
+  v("head_dim", head_dim, "Rotated dimensions of a head: qk_rope_head_dim.");
+  v("kv_lora_rank", kv_lora_rank, "Rank of the latent of keys and values.");
+  v("q_lora_rank", q_lora_rank, "Rank of the latent of queries; null: none.");
+  v("qk_nope_head_dim", qk_nope_head_dim, "Dimensions of a q and k head without rotary embedding.");
+  v("qk_rope_head_dim", qk_rope_head_dim, "Dimensions of a q head with rotary embedding; all heads share those of k.");
   v("qk_head_dim", qk_head_dim, "The sum of the two.");
   v("v_head_dim", v_head_dim, "Size of a head of v.");
-  v("first_k_dense_replace", first_k_dense_replace, "The first so many layers have an MLP in place of experts.");
+  v("first_k_dense_replace", first_k_dense_replace, "Number of first layers with a dense MLP instead of experts.");
   v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
-  v("n_routed_experts", n_routed_experts, "Experts that tokens are sent to.", {experts_alias_});
-  v("n_shared_experts", n_shared_experts, "Experts that all tokens go through, as one MLP.");
-  v("num_experts_per_tok", num_experts_per_tok, "Experts that each token is sent to.");
-  v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
-  v("routed_scaling_factor", routed_scaling_factor, "Of the experts' weights, after that.");
+  v("n_routed_experts", n_routed_experts, "Routed experts.", {experts_alias_});
+  v("n_shared_experts", n_shared_experts, "Shared experts, which all tokens go through, as one MLP.");
+  v("num_experts_per_tok", num_experts_per_tok, "Experts per token.");
+  v("norm_topk_prob", norm_topk_prob, "Normalize the weights of a token's experts to sum to one.");
+  v("routed_scaling_factor", routed_scaling_factor, "Factor of the experts' weights, after normalization.");
   v("n_group", n_group, "Groups of experts.");
   v("topk_group", topk_group, "Groups that a token's experts come from.");
   v("output_router_logits", output_router_logits, "Return router logits.");
@@ -75,7 +75,7 @@ void LatentMoeConfig::latent_fields(FieldVisitor& v) {
 
 int64_t LatentMoeConfig::top_k() const {
   require<ConfigError>(num_experts_per_tok.has_value(), "[", class_name(),
-                       "] num_experts_per_tok must be given where layers have experts; got null.");
+                       "] num_experts_per_tok must be given if layers have experts; got null.");
   return *num_experts_per_tok;
 }
 
@@ -89,7 +89,7 @@ void LatentMoeConfig::validate() const {
   DecoderConfig::validate();
   const ConfigCheck check(*this);
   require<ConfigError>(key_value_heads() == num_attention_heads, "[", class_name(),
-                       "] num_key_value_heads must be num_attention_heads, since each head has keys of its own; got ",
+                       "] num_key_value_heads must be num_attention_heads, since each head has its own keys; got ",
                        key_value_heads(), " and ", num_attention_heads, ".");
   check.at_least("kv_lora_rank", kv_lora_rank, 1);
   check.at_least("q_lora_rank", q_lora_rank, 1);

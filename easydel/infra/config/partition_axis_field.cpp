@@ -86,7 +86,7 @@ void FieldType<PartitionAxis>::from_json(const Json& json, PartitionAxis& axis, 
       axis.*member = read_axes(value, at);
       known = true;
     }
-    require<ConfigError>(known, at, " is no field of a PartitionAxis.");
+    require<ConfigError>(known, at, " is not a field of PartitionAxis.");
   }
 }
 

@@ -232,7 +232,7 @@ void SequenceClassificationModule::prepare_whole(PreparedInputs& inputs) const {
 
 ModelOutput SequenceClassificationModule::forward(const PreparedInputs& given) const {
   require<NotSupportedError>(!given.past_key_values || !parallel(), "[", type_name(),
-                             "] a cache does not go with a classifier on a mesh.");
+                             "] a classifier on a mesh does not support a cache.");
   PreparedInputs inputs = given;
   // Where the call asks for it, as in EasyDeL: transformers' classifiers leave the balance of the routers alone,
   // whatever the config says.

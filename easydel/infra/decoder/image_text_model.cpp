@@ -15,7 +15,7 @@ const Embedding& first_embedding(const BaseModule& model) {
   for (const auto& [path, module] : model.named_modules()) {
     if (const auto* table = dynamic_cast<const Embedding*>(module)) return *table;
   }
-  fail<NotSupportedError>("[", model.type_name(), "] text_config must be a decoder with a table of tokens.");
+  fail<NotSupportedError>("[", model.type_name(), "] text_config must be a decoder with token embeddings.");
 }
 
 std::unique_ptr<BaseModule> make_part(const SubConfig& sub, const BaseConfig& parent) {
@@ -39,7 +39,7 @@ void ImageTextModel::add_tower(const char* name, const SubConfig& sub) {
   tower_ = made.get();
   attach(name, std::move(made));
   require<NotSupportedError>(tower_->main_input_name() == "pixel_values", "[", type_name(),
-                             "] vision_config must be a tower for images; got \"", sub->model_type(), "\".");
+                             "] vision_config must be a vision tower; got \"", sub->model_type(), "\".");
 }
 
 void ImageTextModel::add_decoder(const char* name, const SubConfig& sub) {
@@ -63,8 +63,9 @@ std::vector<std::string> ImageTextModel::older_names(const std::string& path) co
 
 void ImageTextModel::prepare_whole(PreparedInputs& inputs) const {
   if (!inputs.pixel_values.defined()) return;
-  require<ConfigError>(inputs.input_ids.defined(), "[", type_name(),
-                       "] pixel_values need input_ids, whose placeholders say where they go; got inputs_embeds.");
+  require<ConfigError>(
+      inputs.input_ids.defined(), "[", type_name(),
+      "] pixel_values need input_ids, whose placeholders determine their positions; got inputs_embeds.");
   inputs.mm_token_type_ids = number_placeholders(inputs.input_ids.eq(image_token_));
 }
 
@@ -78,8 +79,7 @@ PreparedInputs ImageTextModel::tower_inputs(const PreparedInputs& given) const {
   inputs.dropout_key = given.dropout_key;
   if (!parallel()) return inputs;
   require<NotSupportedError>(parallel()->mesh().size(parallel()->sequence()) == 1, "[", type_name(),
-                             "] the patches of an image are not split over the axes of the sequence. Use dp, fsdp or "
-                             "tp.");
+                             "] image patches cannot be split over the sequence axes. Use dp, fsdp or tp.");
   BatchPart part;
   part.batch = part.given_batch = given.pixel_values.size(0);
   part.batch_sharded = part.sequence_sharded = false;
@@ -93,7 +93,7 @@ at::Tensor ImageTextModel::with_images(const at::Tensor& embeds_BTD, const Prepa
   const int64_t known = features.size(0);
   const int64_t places = numbers.numel() > 0 ? numbers.max().item<int64_t>() : 0;  // fewer on some ranks of a mesh
   require<ShapeError>(parallel() ? places <= known : places == known, "[", type_name(),
-                      "] the images need a placeholder of token ", image_token_, " for each of their ", known,
+                      "] input_ids must have one placeholder token ", image_token_, " for each of the ", known,
                       " features; got ", places, ".");
   return put_features(embeds_BTD, numbers, features);
 }

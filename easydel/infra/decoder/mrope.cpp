@@ -108,7 +108,7 @@ at::Tensor grid_positions(const TokenGrids& tokens, const std::string& where) {
       bool fits = grid->tokens() > 0 && positions.size() <= places.size();
       for (std::size_t i = begin; fits && i < positions.size(); ++i) fits = type[places[i]] == kind;
       require<ShapeError>(fits, where, "an ", name, " of ", grid->frames, " x ", grid->height, " x ", grid->width,
-                          " tokens must stand together in row ", row, "; got fewer.");
+                          " tokens must be contiguous in row ", row, "; got fewer.");
       next += std::max(grid->height, grid->width);
     }
     for (std::size_t i = 0; i < places.size(); ++i) {

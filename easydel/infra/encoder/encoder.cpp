@@ -46,8 +46,8 @@ TextEmbeddings::TextEmbeddings(const EncoderConfig& c)
 
 at::Tensor TextEmbeddings::operator()(const PreparedInputs& inputs) const {
   const int64_t tokens = inputs.part ? inputs.part->given_tokens : inputs.input_ids.size(1);
-  require<ShapeError>(tokens <= longest_, "[forward] a text may have ", longest_,
-                      " tokens, as max_position_embeddings says; got ", tokens, ".");
+  require<ShapeError>(tokens <= longest_, "[forward] a text may have at most ", longest_,
+                      " tokens (max_position_embeddings); got ", tokens, ".");
   return tokens_(inputs.input_ids) + positions_(inputs.position_ids);
 }
 

@@ -10,8 +10,8 @@ void EncoderConfig::encoder_fields(FieldVisitor& v) {
   v("num_hidden_layers", num_hidden_layers, "Encoder layers.");
   v("num_attention_heads", num_attention_heads, "Heads.");
   v("hidden_act", hidden_act, "Activation of the MLP.");
-  v("layer_norm_eps", norm_eps, "Added under the root of the norms.");
-  v(attention_dropout_key_, attention_dropout, "Share of attention weights that training drops.");
+  v("layer_norm_eps", norm_eps, "Epsilon of the norms.");
+  v(attention_dropout_key_, attention_dropout, "Dropout probability of attention weights.");
 }
 
 void EncoderConfig::validate() const {
@@ -48,7 +48,7 @@ PartitionRules EncoderConfig::get_partition_rules(bool fully_sharded) const {
 void VisionEncoderConfig::image_fields(FieldVisitor& v) {
   v("image_size", image_size, "Height and width of the images.");
   v("patch_size", patch_size, "Height and width of a patch.");
-  v("num_channels", num_channels, "Colours of a pixel.");
+  v("num_channels", num_channels, "Color channels of a pixel.");
 }
 
 void VisionEncoderConfig::validate() const {

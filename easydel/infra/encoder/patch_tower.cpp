@@ -153,8 +153,7 @@ PatchTower::Features PatchTower::features(const at::Tensor& pixels, const at::Te
                       "]: in_channels x temporal_patch_size x patch_size x patch_size; got ", pixels.sizes(), " of ",
                       c10::toString(pixels.scalar_type()), ".");
   require<NotSupportedError>(!parallel() || parallel()->mesh().size(parallel()->sequence()) == 1, where,
-                             "the patches of an image are not split over the axes of the sequence. Use dp, fsdp or "
-                             "tp.");
+                             "image patches cannot be split over the sequence axes. Use dp, fsdp or tp.");
   const std::vector<PatchGrid> grids = read_grids(grid_thw, spec_.merge, pixels.size(0), where);
   const at::Device device = pixels.device();
   const at::Tensor places = patch_places(grids, spec_.merge).to(device);
@@ -196,7 +195,7 @@ PatchTower::Features PatchTower::features(const at::Tensor& pixels, const at::Te
 
 ModelOutput PatchTower::forward(const PreparedInputs& inputs) const {
   require<NotSupportedError>(!parallel() || !inputs.part || !inputs.part->batch_sharded, "[", type_name(),
-                             "] alone, a tower of patches runs on one device. Its model takes a mesh.");
+                             "] on its own, a vision tower runs on one device. Use the whole model on a mesh.");
   const Features found = features(inputs.pixel_values, inputs.image_grid_thw);
   ModelOutput out;
   out.last_hidden_state = found.hidden;

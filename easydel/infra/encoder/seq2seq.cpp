@@ -45,7 +45,7 @@ void Seq2SeqModel::shift_labels(PreparedInputs& in) const {
 
 ModelOutput Seq2SeqModel::forward(const PreparedInputs& inputs) const {
   require<ConfigError>(inputs.decoder_mask_info.has_value(), "[", type_name(),
-                       "] decoder_input_ids or decoder_inputs_embeds are needed, or labels to make them of.");
+                       "] decoder_input_ids or decoder_inputs_embeds are needed, or labels to derive them from.");
   ModelOutput encoded;
   if (inputs.encoder_outputs.defined())
     encoded.last_hidden_state = inputs.encoder_outputs.to(dtype());

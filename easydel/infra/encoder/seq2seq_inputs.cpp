@@ -11,7 +11,7 @@
 namespace easydel {
 namespace {
 
-bool hears(const BaseModule& model) { return model.main_input_name() == "input_features"; }
+bool is_speech_model(const BaseModule& model) { return model.main_input_name() == "input_features"; }
 
 const at::Tensor& encoder_input(const ModelInputs& in) {
   return in.input_ids.defined()        ? in.input_ids
@@ -33,8 +33,8 @@ void check_sound(const BaseModule& model, const ModelInputs& in) {
                                                   {"inputs_embeds", in.inputs_embeds.defined()},
                                                   {"attention_mask", in.attention_mask.defined()}};
   for (const auto& [name, is_given] : refused) {
-    require<ConfigError>(!is_given, "[forward] ", model.type_name(), " takes no ", name,
-                         "; it reads input_features, whose silence needs no mask.");
+    require<ConfigError>(!is_given, "[forward] ", model.type_name(), " does not accept ", name,
+                         "; use input_features, which need no mask.");
   }
   if (!in.input_features.defined()) return;
   require<ShapeError>(in.input_features.dim() == 3 && in.input_features.is_floating_point(),
@@ -85,8 +85,8 @@ bool is_seq2seq(const BaseModule& model) {
 
 void check_seq2seq_inputs(const BaseModule& model, const ModelInputs& in) {
   const int given = int{in.input_ids.defined()} + int{in.inputs_embeds.defined()} + int{in.encoder_outputs.defined()};
-  if (hears(model)) check_sound(model, in);
-  require<ConfigError>(hears(model) || given == 1,
+  if (is_speech_model(model)) check_sound(model, in);
+  require<ConfigError>(is_speech_model(model) || given == 1,
                        "[forward] exactly one of input_ids, inputs_embeds and encoder_outputs is needed; got ",
                        given == 0 ? "none" : "several", ".");
   const std::pair<const char*, bool> refused[] = {{"position_ids", in.position_ids.defined()},
@@ -94,8 +94,8 @@ void check_seq2seq_inputs(const BaseModule& model, const ModelInputs& in) {
                                                   {"token_type_ids", in.token_type_ids.defined()},
                                                   {"mask_info", in.mask_info.has_value()}};
   for (const auto& [name, is_given] : refused) {
-    require<NotSupportedError>(!is_given, "[forward] ", model.type_name(), " takes no ", name,
-                               "; padding is told by attention_mask and decoder_attention_mask.");
+    require<NotSupportedError>(!is_given, "[forward] ", model.type_name(), " does not accept ", name,
+                               "; set attention_mask and decoder_attention_mask for padding.");
   }
   check_ids(in.input_ids, "input_ids");
   check_ids(in.decoder_input_ids, "decoder_input_ids");
@@ -105,9 +105,8 @@ void check_seq2seq_inputs(const BaseModule& model, const ModelInputs& in) {
   check_hidden(in.decoder_inputs_embeds, "decoder_inputs_embeds", features);
   const int64_t rows = encoder_input(in).size(0);
   check_mask(in.attention_mask, "attention_mask", rows, encoder_tokens(in));
-  require<ConfigError>(
-      !in.decoder_input_ids.defined() || !in.decoder_inputs_embeds.defined(),
-      "[forward] decoder_input_ids and decoder_inputs_embeds are two ways to say one thing; got both.");
+  require<ConfigError>(!in.decoder_input_ids.defined() || !in.decoder_inputs_embeds.defined(),
+                       "[forward] decoder_input_ids and decoder_inputs_embeds are mutually exclusive; got both.");
   if (const at::Tensor& decoder = decoder_input(in); decoder.defined()) {
     require<ShapeError>(decoder.size(0) == rows, "[forward] the decoder must have as many rows as the encoder; got ",
                         decoder.size(0), " and ", rows, ".");
@@ -115,7 +114,7 @@ void check_seq2seq_inputs(const BaseModule& model, const ModelInputs& in) {
     check_mask(in.decoder_attention_mask, "decoder_attention_mask", rows, past + decoder.size(1));
   }
   require<Error>(!model.is_lazy(), "[forward] ", model.type_name(),
-                 " has no weights yet: it was made by lazy_init. Load them or call initialize.");
+                 " has no weights yet: it was created by lazy_init. Load them or call initialize.");
 }
 
 PreparedInputs prepare_seq2seq_inputs(const BaseModule& model, ModelInputs user_inputs) {
@@ -129,9 +128,9 @@ PreparedInputs prepare_seq2seq_inputs(const BaseModule& model, ModelInputs user_
 
 at::Tensor shift_right(const at::Tensor& ids, const RightShift& shift, const std::string& where) {
   require<ConfigError>(shift.wraps_last || shift.decoder_start_token_id.has_value(), "[", where,
-                       "] decoder_start_token_id must be in the config to make decoder_input_ids; it is not.");
+                       "] decoder_start_token_id must be in the config to derive decoder_input_ids; it is not.");
   require<ConfigError>(shift.pad_token_id.has_value(), "[", where,
-                       "] pad_token_id must be in the config to make decoder_input_ids; it is not.");
+                       "] pad_token_id must be in the config to derive decoder_input_ids; it is not.");
   const at::Tensor filled = ids.masked_fill(ids.eq(-100), *shift.pad_token_id);
   const at::Tensor last = (filled.ne(*shift.pad_token_id).sum(1, /*keepdim=*/true) - 1).clamp_min(0);
   const at::Tensor first = shift.wraps_last ? filled.gather(1, last)

@@ -33,12 +33,13 @@ void TwoTowerModule::prepare_whole(PreparedInputs& inputs) const {
   require<ShapeError>(!inputs.return_loss.value_or(false) || texts == images, "[", type_name(),
                       "] a loss needs an image for each text; got ", images, " and ", texts, ".");
   require<NotSupportedError>(!inputs.labels.defined(), "[", type_name(),
-                             "] takes no labels; return_loss asks for its loss.");
+                             "] takes no labels; set return_loss to get its loss.");
   prepare_texts(inputs);
 }
 
 at::Tensor TwoTowerModule::text_features(const ModelInputs& given) const {
-  require<NotSupportedError>(!parallel(), "[", type_name(), "] features of one side are computed on one device.");
+  require<NotSupportedError>(!parallel(), "[", type_name(),
+                             "] text and image features are computed on one device only.");
   require<ConfigError>(given.input_ids.defined(), "[", type_name(), "] texts need input_ids.");
   PreparedInputs inputs(given);
   inputs.pixel_values.reset();
@@ -54,7 +55,8 @@ at::Tensor TwoTowerModule::text_features(const ModelInputs& given) const {
 }
 
 at::Tensor TwoTowerModule::image_features(const ModelInputs& given) const {
-  require<NotSupportedError>(!parallel(), "[", type_name(), "] features of one side are computed on one device.");
+  require<NotSupportedError>(!parallel(), "[", type_name(),
+                             "] text and image features are computed on one device only.");
   require<ConfigError>(given.pixel_values.defined(), "[", type_name(), "] images need pixel_values.");
   return images_of(PreparedInputs(given));
 }

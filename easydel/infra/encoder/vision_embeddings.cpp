@@ -65,12 +65,12 @@ at::Tensor VisionEmbeddings::positions(int64_t height, int64_t width, bool inter
 at::Tensor VisionEmbeddings::operator()(const ModelInputs& inputs) const {
   const at::Tensor& pixels = inputs.pixel_values;
   require<ShapeError>(pixels.size(1) == channels_, "[forward] pixel_values must have ", channels_,
-                      " channels, as num_channels says; got ", pixels.size(1), ".");
+                      " channels (num_channels); got ", pixels.size(1), ".");
   const int64_t height = pixels.size(2), width = pixels.size(3);
   const bool interpolate = spec_.any_size || inputs.interpolate_pos_encoding.value_or(false);
   require<ShapeError>(interpolate || (height == image_ && width == image_), "[forward] pixel_values must be ", image_,
-                      " x ", image_, ", as image_size says; got ", height, " x ", width,
-                      ". interpolate_pos_encoding takes other sizes.");
+                      " x ", image_, " (image_size); got ", height, " x ", width,
+                      ". Set interpolate_pos_encoding for other sizes.");
   require<ShapeError>(height >= patch_ && width >= patch_, "[forward] pixel_values must have a patch of ", patch_,
                       " x ", patch_, "; got ", height, " x ", width, ".");
   at::Tensor x_BTD = projection_.patches(pixels.to(dtype()));

@@ -41,7 +41,7 @@ class WholeParameters {
 
 void save_pretrained(const BaseModule& model, const fs::path& directory, const SaveOptions& options) {
   require<Error>(!model.is_lazy(), "[save_pretrained] ", model.type_name(),
-                 " has no weights yet: it was made by lazy_init.");
+                 " has no weights yet: it was created by lazy_init.");
   require<ConfigError>(options.push_to_hub || (options.repo_id.empty() && !options.token),
                        "[save_pretrained] repo_id and token are for push_to_hub, which is false.");
   if (options.push_to_hub) {
@@ -67,7 +67,7 @@ void write_files(const BaseModule& model, const fs::path& directory, const SaveO
   const fs::path target = options.step ? directory / concat("run-", *options.step) : directory;
   std::error_code error;
   fs::create_directories(target, error);
-  require<IoError>(!error, "[", target.string(), "] cannot be made: ", error.message(), ".");
+  require<IoError>(!error, "[", target.string(), "] cannot be created: ", error.message(), ".");
 
   std::vector<SavedTensor> saved = saved_tensors(model);
   std::unordered_map<std::string, FileTensor> extra_tensors;

@@ -286,14 +286,14 @@ void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& 
     const auto section = [](std::string_view what, const std::vector<std::string>& lines) {
       return lines.empty() ? std::string() : concat("\n", what, " (", lines.size(), "):", list_lines(lines));
     };
-    fail<FormatError>("[", where, "] the tensors do not fit ", module.type_name(), ".",
-                      section("missing", weights.missing), section("of another shape", weights.shape_mismatches),
+    fail<FormatError>("[", where, "] the tensors do not match ", module.type_name(), ".",
+                      section("missing", weights.missing), section("with mismatched shapes", weights.shape_mismatches),
                       section("unknown", weights.unexpected));
   }
   for (auto& [named, tensor] : weights.found) named.parameter->bind(std::move(tensor));
   if (!weights.missing.empty()) {
     log::warning("[", where, "] ", module.type_name(),
-                 " draws new weights for its head, which the files do not have:", list_lines(weights.missing));
+                 " initializes its head randomly, since the files do not have it:", list_lines(weights.missing));
     module.initialize(module.options());
   }
   if (!weights.unexpected.empty()) {

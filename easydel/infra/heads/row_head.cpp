@@ -62,7 +62,7 @@ void take_span_labels(const BaseModule& module, int64_t rows, PreparedInputs& in
                        "] takes no labels; an answer is start_positions and end_positions.");
   const bool start = inputs.start_positions.defined(), end = inputs.end_positions.defined();
   require<ConfigError>(start == end, "[", module.type_name(),
-                       "] start_positions and end_positions go together; got only ",
+                       "] start_positions and end_positions must be given together; got only ",
                        start ? "start_positions" : "end_positions", ".");
   if (!start) return;
   for (const at::Tensor* positions : {&inputs.start_positions, &inputs.end_positions}) {

@@ -8,8 +8,10 @@ namespace easydel {
 void list_fields(QuantizeOptions& q, FieldVisitor& v) {
   v.only_when_changed();
   v("method", q.method, "8bit, nf4, int4 or a8q.", {"dtype", "quantization_method"});
-  v("group_size", q.group_size, "Columns that share a scale; 0: the method's default.", {"block_size"});
-  v("pattern", q.pattern, "Regular expression for the paths of layers to quantize; empty: all linear layers but heads.",
+  v("group_size", q.group_size, "Quantization group size: columns that share a scale; 0: the method's default.",
+    {"block_size"});
+  v("pattern", q.pattern,
+    "Regular expression for the paths of layers to quantize; empty: all linear layers except heads.",
     {"quantization_pattern"});
   v("double_quant", q.double_quant, "Also quantize the scales of nf4.");
   v("bit_targeted_params", q.bit_targeted_params, "Kinds of weights: kernel, embedding; empty: kernel.");

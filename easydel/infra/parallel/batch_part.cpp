@@ -67,7 +67,7 @@ class Taker {
 BatchPart image_part(int64_t images, const Parallel& parallel) {
   const DeviceMesh& mesh = parallel.mesh();
   require<NotSupportedError>(mesh.size(parallel.sequence()) == 1,
-                             "[forward] the patches of an image are not split over the axes of the sequence; got ",
+                             "[forward] image patches cannot be split over the sequence axes; got ",
                              mesh.size(parallel.sequence()), " parts. Use dp, fsdp or tp.");
   const int64_t parts = mesh.size(parallel.batch());
   BatchPart part;
@@ -91,10 +91,10 @@ PreparedInputs take_images(PreparedInputs in, const Parallel& parallel) {
 
 PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_token) {
   // Ranks that share a sequence share its slots in the cache; each has all of the few new tokens. Ragged rows are not
-  // dealt either.
+  // split either.
   const bool cached = in.past_key_values != nullptr;
   require<NotSupportedError>(!cached || !in.targets.defined(),
-                             "[forward] on a mesh labels do not go with a cache. Leave one of them out.");
+                             "[forward] on a mesh labels are not supported with a cache. Leave one of them out.");
   const DeviceMesh& mesh = parallel.mesh();
   const at::Tensor& first = in.input_ids.defined()        ? in.input_ids
                             : in.inputs_embeds.defined()  ? in.inputs_embeds

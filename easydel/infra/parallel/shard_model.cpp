@@ -195,7 +195,7 @@ ShardFns sharding_fns(const BaseModule& model, const std::optional<PartitionRule
       };
     } else {
       fns[path] = [=, shape = parameter->shape](const at::Tensor& whole) {
-        check(whole, shape, "shard_fns", "all of it");
+        check(whole, shape, "shard_fns", "the whole tensor");
         return sharding->part_of(whole).clone(at::MemoryFormat::Contiguous);
       };
     }

@@ -27,7 +27,7 @@ void step_in_place(State& state, GraphState& grads, const optim::Placement& plac
   for (const auto& [path, grad] : grads) {
     const at::Tensor* parameter = state.graphstate.find(path);
     require<ConfigError>(parameter != nullptr, "[apply_gradients] there is a gradient of \"", path,
-                         "\", which is no parameter of this state.");
+                         "\", which is not a parameter of this state.");
     require<ShapeError>(parameter->sizes() == grad.sizes(), "[apply_gradients] \"", path, "\" is ", parameter->sizes(),
                         "; its gradient is ", grad.sizes(), ".");
   }

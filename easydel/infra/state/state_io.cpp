@@ -77,7 +77,7 @@ void write_model(const BaseModule& model, const fs::path& directory, const SaveO
 Json read_state_file(const fs::path& directory) {
   const fs::path path = directory / kStateFile;
   require<IoError>(fs::exists(path), "[load_state] ", directory.string(), " has no ", kStateFile,
-                   ": it is no saved state. from_pretrained reads a model alone.");
+                   ": it is not a saved state. Use from_pretrained to load only a model.");
   Json json = Json::parse_file(path.string());
   require<FormatError>(json.is_object() && json.contains("step") && json.at("step").is_int(), "[", path.string(),
                        "] \"step\" must be an integer.");
@@ -111,7 +111,7 @@ void put_leaf(optim::OptState& root, const std::string& name, at::Tensor value, 
   std::string_view rest = name;
   for (;;) {
     const std::size_t slash = rest.find('/');
-    require<FormatError>(slash != std::string_view::npos, "[", where, "] \"", name, "\" is no name of a leaf.");
+    require<FormatError>(slash != std::string_view::npos, "[", where, "] \"", name, "\" is not the name of a leaf.");
     const std::string word(rest.substr(0, slash));
     rest.remove_prefix(slash + 1);
     if (word.find_first_not_of("0123456789") == std::string::npos) {

@@ -1,4 +1,4 @@
-// State on a mesh: gathered, dealt, dealt otherwise.
+// State on a mesh: gathered, sharded, resharded.
 #include <ATen/ATen.h>
 
 #include <set>
@@ -78,8 +78,8 @@ State State::shard_optimizer_state(const std::optional<optim::OptState>& given,
 }
 
 State State::shard_state(const std::optional<PartitionRules>& partition_rules, const std::optional<Mesh>& mesh) const {
-  const State dealt = shard_model(partition_rules, mesh);
-  return opt_state ? dealt.shard_optimizer_state() : dealt;
+  const State sharded = shard_model(partition_rules, mesh);
+  return opt_state ? sharded.shard_optimizer_state() : sharded;
 }
 
 State State::shard_with_shape(const StateShardings& shape) const {

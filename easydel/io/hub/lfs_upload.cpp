@@ -84,7 +84,7 @@ class Uploader {
     const int64_t size = value.is_string() ? std::atoll(value.as_string().c_str())
                          : value.is_int()  ? value.as_int()
                                            : 0;
-    if (size <= 0) malformed(task, concat("the server asks for parts of ", value.dump(), " bytes"));
+    if (size <= 0) malformed(task, concat("the server requests parts of ", value.dump(), " bytes"));
     return size;
   }
 

@@ -226,7 +226,7 @@ const char* Attention::describe(operations::DecodeLayer& layer, const ForwardCon
   if (spec_.clip > 0) return "queries, keys and values are clipped";
   if (!spec_.alibi.empty()) return "scores depend on distances";
   if (!ctx.cache) return "there is no cache";
-  if (ctx.output_attentions) return "attention weights are asked for";
+  if (ctx.output_attentions) return "attention weights are requested";
   if (ctx.dropout_key && spec_.dropout > 0) return "there is dropout";
   const auto q = q_->decode_map(), k = k_->decode_map(), v = v_->decode_map(), out = out_->decode_map();
   if (!q || !k || !v || !out) return "weights of the attention are neither plain float32 nor packed codes";

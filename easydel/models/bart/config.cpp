@@ -28,8 +28,8 @@ BartConfig::BartConfig() {
 
 void BartFamilyConfig::fields(FieldVisitor& v) {
   seq2seq_fields(v);
-  v("classifier_dropout", classifier_dropout, "Share of a classifier's inputs that training drops.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
+  v("classifier_dropout", classifier_dropout, "Dropout probability of a classifier's inputs.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
 }
 
 void BartFamilyConfig::seq2seq_fields(FieldVisitor& v) {
@@ -42,22 +42,22 @@ void BartFamilyConfig::seq2seq_fields(FieldVisitor& v) {
   v("decoder_layers", decoder_layers, "Layers of the decoder.");
   v("decoder_ffn_dim", decoder_ffn_dim, "Width of the decoder's MLP.");
   v("decoder_attention_heads", decoder_attention_heads, "Heads of the decoder.");
-  v("encoder_layerdrop", encoder_layerdrop, "Share of the encoder's layers that training skips.");
-  v("decoder_layerdrop", decoder_layerdrop, "Share of the decoder's layers that training skips.");
+  v("encoder_layerdrop", encoder_layerdrop, "LayerDrop probability of the encoder's layers.");
+  v("decoder_layerdrop", decoder_layerdrop, "LayerDrop probability of the decoder's layers.");
   v("activation_function", hidden_act, "Activation of the MLP.");
-  v("dropout", dropout, "Share of each layer's outputs and of the embeddings that training drops.");
-  v("attention_dropout", attention_dropout, "Share of attention weights that training drops.");
-  v("activation_dropout", activation_dropout, "Share of the MLP's inner activations that training drops.");
-  v("init_std", initializer_range, "Standard deviation of new weights.");
+  v("dropout", dropout, "Dropout probability of each layer's outputs and of the embeddings.");
+  v("attention_dropout", attention_dropout, "Dropout probability of attention weights.");
+  v("activation_dropout", activation_dropout, "Dropout probability of the MLP's inner activations.");
+  v("init_std", initializer_range, "Standard deviation of weight initialization.");
   v("scale_embedding", scale_embedding, "Multiply embeddings by sqrt(d_model).");
-  v("use_cache", use_cache, "Keep keys and values while generating.");
+  v("use_cache", use_cache, "Cache keys and values during generation.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
   v("is_encoder_decoder", is_encoder_decoder, "Kept for transformers.");
   v("is_decoder", is_decoder, "Kept for transformers.");
-  v("decoder_start_token_id", decoder_start_token_id, "Token that begins what is decoded.");
-  v("forced_eos_token_id", forced_eos_token_id, "The last token when generation reaches its longest.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("decoder_start_token_id", decoder_start_token_id, "First token of the decoder's input.");
+  v("forced_eos_token_id", forced_eos_token_id, "The last token when generation reaches its maximum length.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 void BartFamilyConfig::validate() const {
@@ -82,7 +82,7 @@ void BartFamilyConfig::validate() const {
         std::pair("activation_dropout", activation_dropout), std::pair("classifier_dropout", classifier_dropout)})
     check.between_zero_and_one(key, value);
   require<NotSupportedError>(!is_decoder, "[", class_name(),
-                             "] is_decoder must be false; got true. A decoder comes behind an encoder here.");
+                             "] is_decoder must be false; got true. A decoder is supported only with its encoder.");
 }
 
 PartitionRules BartFamilyConfig::get_partition_rules(bool fully_sharded) const {

@@ -25,22 +25,20 @@ void BertFamilyConfig::fields(FieldVisitor& v) {
   v("num_attention_heads", num_attention_heads, "Heads.");
   v("intermediate_size", intermediate_size, "Width of the MLP.");
   v("hidden_act", hidden_act, "Activation of the MLP.");
-  v("hidden_dropout_prob", hidden_dropout_prob,
-    "Share of each layer's outputs and of the embeddings that training drops.");
-  v("attention_probs_dropout_prob", attention_probs_dropout_prob, "Share of attention weights that training drops.");
-  v("max_position_embeddings", max_position_embeddings, "Rows of the table of positions.");
-  v("type_vocab_size", type_vocab_size, "Types of token_type_ids.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
-  v("layer_norm_eps", layer_norm_eps, "Added under the root of the norms.");
+  v("hidden_dropout_prob", hidden_dropout_prob, "Dropout probability of each layer's outputs and of the embeddings.");
+  v("attention_probs_dropout_prob", attention_probs_dropout_prob, "Dropout probability of attention weights.");
+  v("max_position_embeddings", max_position_embeddings, "Size of the position embedding table.");
+  v("type_vocab_size", type_vocab_size, "Number of token types.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
+  v("layer_norm_eps", layer_norm_eps, "Epsilon of the norms.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
   v("use_cache", use_cache, "Kept for transformers.");
-  v("classifier_dropout", classifier_dropout,
-    "Share of a head's inputs that training drops; null: hidden_dropout_prob.");
+  v("classifier_dropout", classifier_dropout, "Dropout probability of a head's inputs; null: hidden_dropout_prob.");
   v("is_decoder", is_decoder, "Kept for transformers.");
   v("add_cross_attention", add_cross_attention, "Kept for transformers.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 void BertFamilyConfig::validate() const {
@@ -55,7 +53,7 @@ void BertFamilyConfig::validate() const {
   check.above_zero("layer_norm_eps", layer_norm_eps);
   require<NotSupportedError>(
       !is_decoder && !add_cross_attention, "[", class_name(),
-      "] is_decoder and add_cross_attention must be false; got true. Attention goes both ways here.");
+      "] is_decoder and add_cross_attention must be false; got true. Only bidirectional encoders are supported.");
   require<ConfigError>(!is_roberta() || pad_token_id.has_value(), "[", class_name(),
                        "] pad_token_id must be given, since positions are counted from it; got null.");
 }

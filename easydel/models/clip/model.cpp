@@ -28,9 +28,9 @@ CLIPTextModel::CLIPTextModel(const CLIPTextConfig& c)
       final_layer_norm_(*add_norm(*this, "final_layer_norm", c.hidden_size, clip_norm(c))) {}
 
 void CLIPTextModel::prepare_whole(PreparedInputs& inputs) const {
-  require<ConfigError>(inputs.input_ids.defined(), "[", type_name(), "] input_ids are needed: it looks for the end of ",
-                       "a text in them. inputs_embeds do not go with it.");
-  require<NotSupportedError>(!inputs.past_key_values, "[", type_name(), "] takes no cache.");
+  require<ConfigError>(inputs.input_ids.defined(), "[", type_name(), "] input_ids are needed to find the end of ",
+                       "each text; inputs_embeds are not supported.");
+  require<NotSupportedError>(!inputs.past_key_values, "[", type_name(), "] does not support a cache.");
   const TokenIds& end = config().eos_token_id;
   const at::Tensor ids = inputs.input_ids;
   // Files from before the id was right say 2, and mean the largest.

@@ -17,12 +17,12 @@ Dinov2Config::Dinov2Config() {
 void Dinov2Config::fields(FieldVisitor& v) {
   encoder_fields(v);
   v("mlp_ratio", mlp_ratio, "Width of the MLP as a multiple of hidden_size.");
-  v("hidden_dropout_prob", hidden_dropout, "Share of the embeddings that training drops.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("hidden_dropout_prob", hidden_dropout, "Dropout probability of the embeddings.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   image_fields(v);
   v("qkv_bias", qkv_bias, "Biases on queries, keys and values.");
-  v("layerscale_value", layerscale_value, "What a new scale behind attention and MLP begins with.");
-  v("drop_path_rate", drop_path_rate, "Share of layers that training leaves out; only 0 is possible here.");
+  v("layerscale_value", layerscale_value, "Initial value of the LayerScale after attention and MLP.");
+  v("drop_path_rate", drop_path_rate, "Stochastic depth probability; only 0 is supported.");
   v("use_swiglu_ffn", use_swiglu_ffn, "A gated MLP.");
   v("apply_layernorm", apply_layernorm, "Kept for transformers.");
   v("reshape_hidden_states", reshape_hidden_states, "Kept for transformers.");
@@ -46,7 +46,8 @@ void Dinov2Config::validate() const {
   const ConfigCheck check(*this);
   check.at_least("mlp_ratio", mlp_ratio, 1);
   require<NotSupportedError>(drop_path_rate == 0, "[", class_name(),
-                             "] drop_path_rate must be 0: layers are never left out; got ", drop_path_rate, ".");
+                             "] drop_path_rate must be 0: stochastic depth is not supported; got ", drop_path_rate,
+                             ".");
 }
 
 }  // namespace easydel

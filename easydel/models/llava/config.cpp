@@ -26,16 +26,16 @@ CLIPVisionConfig default_tower() {
 LlavaConfig::LlavaConfig() : vision_config(default_tower()), text_config(LlamaConfig()) { post_init(); }
 
 void LlavaConfig::fields(FieldVisitor& v) {
-  v("vision_config", vision_config, "The tower for images.");
+  v("vision_config", vision_config, "The vision tower.");
   v("text_config", text_config, "The decoder.");
-  v("image_token_index", image_token_index, "Token in whose place an image's features stand.", {"image_token_id"});
+  v("image_token_index", image_token_index, "Placeholder token for image features.", {"image_token_id"});
   v("image_seq_length", image_seq_length, "Kept for transformers.");
   v("projector_hidden_act", projector_hidden_act, "Activation of the projector.");
   v("vision_feature_select_strategy", vision_feature_select_strategy,
     "default: features of the patches; full: of the class token too.");
   v("vision_feature_layer", vision_feature_layer, "Hidden state of the tower that is projected; or a list of them.");
   v("multimodal_projector_bias", multimodal_projector_bias, "Biases in the projector.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 std::vector<int64_t> LlavaConfig::feature_layers() const {
@@ -74,7 +74,7 @@ void LlavaConfig::validate() const {
   }
   // Its embeddings are scaled in a way that a prompt with images would miss.
   require<NotSupportedError>(text_config->model_type() != "gemma3_text", "[", class_name(),
-                             "] text_config may be any decoder but gemma3_text; got that one.");
+                             "] text_config must be a decoder other than gemma3_text; got gemma3_text.");
 }
 
 PartitionRules LlavaConfig::get_partition_rules(bool fully_sharded) const {

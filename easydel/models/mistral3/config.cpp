@@ -41,14 +41,14 @@ Mistral3Config::Mistral3Config() : vision_config(pixtral_tower()), text_config(m
 }
 
 void Mistral3Config::fields(FieldVisitor& v) {
-  v("vision_config", vision_config, "The tower for images.");
+  v("vision_config", vision_config, "The vision tower.");
   v("text_config", text_config, "The decoder.");
-  v("image_token_index", image_token_index, "Token in whose place an image's features stand.", {"image_token_id"});
+  v("image_token_index", image_token_index, "Placeholder token for image features.", {"image_token_id"});
   v("projector_hidden_act", projector_hidden_act, "Activation of the projector.");
   v("vision_feature_layer", vision_feature_layer, "Hidden state of the tower that is projected.");
   v("multimodal_projector_bias", multimodal_projector_bias, "Biases in the projector.");
   v("spatial_merge_size", spatial_merge_size, "Patches of a side that become one feature.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 int64_t Mistral3Config::feature_layer() const {
@@ -80,7 +80,7 @@ void Mistral3Config::validate() const {
                        ".");
   // Its embeddings are scaled in a way that a prompt with images would miss.
   require<NotSupportedError>(text_config->model_type() != "gemma3_text", "[", class_name(),
-                             "] text_config may be any decoder but gemma3_text; got that one.");
+                             "] text_config must be a decoder other than gemma3_text; got gemma3_text.");
 }
 
 PartitionRules Mistral3Config::get_partition_rules(bool fully_sharded) const {

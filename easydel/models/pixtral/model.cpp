@@ -75,7 +75,7 @@ ModelOutput PixtralVisionModel::forward(const PreparedInputs& given) const {
   const at::Tensor& pixels = given.pixel_values;
   const auto& c = static_cast<const PixtralVisionConfig&>(config());
   require<ShapeError>(pixels.size(1) == c.num_channels, "[forward] pixel_values must have ", c.num_channels,
-                      " channels, as num_channels says; got ", pixels.size(1), ".");
+                      " channels (num_channels); got ", pixels.size(1), ".");
   const std::vector<ImageGrid> grids = patch_grids(given, patch_);
   std::vector<at::Tensor> rows, numbers;
   for (std::size_t i = 0; i < grids.size(); ++i) {

@@ -122,7 +122,7 @@ void QwenVLModel::prepare_whole(PreparedInputs& in) const {
   for (const auto& [name, grid, pixels] : {std::tuple("image_grid_thw", in.image_grid_thw, in.pixel_values),
                                            std::tuple("video_grid_thw", in.video_grid_thw, in.pixel_values_videos)})
     require<ConfigError>(grid.defined() == pixels.defined(), where, name,
-                         " and its pixels go together; got one of them.");
+                         " and its pixel values must be given together; got one of them.");
   if (in.mm_token_type_ids.defined()) {
     const at::IntArrayRef shape = (in.input_ids.defined() ? in.input_ids : in.inputs_embeds).sizes().slice(0, 2);
     require<ShapeError>(in.mm_token_type_ids.sizes() == shape, where, "mm_token_type_ids must be ", shape, "; got ",
@@ -135,7 +135,7 @@ void QwenVLModel::prepare_whole(PreparedInputs& in) const {
     return;
   }
   require<ConfigError>(in.input_ids.defined(), where,
-                       "pixel_values need input_ids, whose placeholders say where they go; got inputs_embeds.");
+                       "pixel_values need input_ids, whose placeholders determine their positions; got inputs_embeds.");
   require<ConfigError>(visual_->out_width() == config().hidden_size, where,
                        "the tower must give tokens as wide as text_config.hidden_size ", config().hidden_size, "; got ",
                        visual_->out_width(), ".");

@@ -33,7 +33,7 @@ SiglipTextModel::SiglipTextModel(const SiglipTextConfig& c)
 
 void SiglipTextModel::prepare_whole(PreparedInputs& inputs) const {
   require<ConfigError>(inputs.input_ids.defined(), "[", type_name(), "] input_ids are needed.");
-  require<NotSupportedError>(!inputs.past_key_values, "[", type_name(), "] takes no cache.");
+  require<NotSupportedError>(!inputs.past_key_values, "[", type_name(), "] does not support a cache.");
   inputs.mask_info->causal = false;
   inputs.mask_info->memory = MaskInfo::make_memory();
   // The last one, be it padding or not.

@@ -29,19 +29,19 @@ SmolVLMVisionConfig::SmolVLMVisionConfig() {
 void SmolVLMVisionConfig::fields(FieldVisitor& v) {
   encoder_fields(v);
   v("intermediate_size", intermediate_size, "Width of the MLP.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   image_fields(v);
 }
 
 SmolVLMConfig::SmolVLMConfig() : vision_config(SmolVLMVisionConfig()), text_config(smol_decoder()) { post_init(); }
 
 void SmolVLMConfig::fields(FieldVisitor& v) {
-  v("vision_config", vision_config, "The tower for images.");
+  v("vision_config", vision_config, "The vision tower.");
   v("text_config", text_config, "The decoder.");
-  v("image_token_id", image_token_id, "Token in whose place an image's features stand.");
+  v("image_token_id", image_token_id, "Placeholder token for image features.");
   v("scale_factor", scale_factor, "Patches of a side that become one feature.");
-  v("use_cache", use_cache, "Keep keys and values when generating.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("use_cache", use_cache, "Cache keys and values during generation.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 void SmolVLMConfig::post_init() {
@@ -58,7 +58,7 @@ void SmolVLMConfig::validate() const {
   check.at_least("scale_factor", scale_factor, 1);
   // Its embeddings are scaled in a way that a prompt with images would miss.
   require<NotSupportedError>(text_config->model_type() != "gemma3_text", "[", class_name(),
-                             "] text_config may be any decoder but gemma3_text; got that one.");
+                             "] text_config must be a decoder other than gemma3_text; got gemma3_text.");
 }
 
 PartitionRules SmolVLMConfig::get_partition_rules(bool fully_sharded) const {

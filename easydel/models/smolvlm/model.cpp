@@ -37,7 +37,7 @@ SmolVLMVisionEmbeddings::SmolVLMVisionEmbeddings(const SmolVLMVisionConfig& c)
 
 at::Tensor SmolVLMVisionEmbeddings::operator()(const at::Tensor& pixels, const at::Tensor& is_patch) const {
   require<ShapeError>(pixels.size(1) == channels_, "[forward] pixel_values must have ", channels_,
-                      " channels, as num_channels says; got ", pixels.size(1), ".");
+                      " channels (num_channels); got ", pixels.size(1), ".");
   require<ShapeError>(pixels.size(2) >= patch_ && pixels.size(3) >= patch_, "[forward] pixel_values must have a patch ",
                       "of ", patch_, " x ", patch_, "; got ", pixels.size(2), " x ", pixels.size(3), ".");
   const auto numbers = at::TensorOptions(at::kFloat).device(pixels.device());

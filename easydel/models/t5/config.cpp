@@ -33,25 +33,26 @@ void T5FamilyConfig::fields(FieldVisitor& v) {
   v("num_decoder_layers", num_decoder_layers, "Layers of the decoder; null: as many.");
   v("num_heads", num_attention_heads, "Heads.", {"num_attention_heads"});
   v("relative_attention_num_buckets", relative_attention_num_buckets, "Buckets of distances, each with its bias.");
-  v("relative_attention_max_distance", relative_attention_max_distance, "From here on distances share a bucket.");
-  v("dropout_rate", dropout_rate, "Share of activations and attention weights that training drops.");
-  v("layer_norm_epsilon", layer_norm_epsilon, "Added under the root of the norms.");
+  v("relative_attention_max_distance", relative_attention_max_distance,
+    "Distance beyond which all distances share a bucket.");
+  v("dropout_rate", dropout_rate, "Dropout probability of activations and attention weights.");
+  v("layer_norm_epsilon", layer_norm_epsilon, "Epsilon of the norms.");
   v("initializer_factor", initializer_factor, "Factor on the standard deviations of new weights.");
   v("feed_forward_proj", feed_forward_proj, "Activation of the MLP; gated-gelu: with a gate.");
   v("dense_act_fn", dense_act_fn, "Kept for transformers: follows from feed_forward_proj.");
   v("is_gated_act", is_gated_act, "Kept for transformers: follows from feed_forward_proj.");
   v("is_encoder_decoder", is_encoder_decoder, "Kept for transformers: false in the files of an encoder alone.");
   v("is_decoder", is_decoder, "Kept for transformers.");
-  v("use_cache", use_cache, "Keep keys and values while generating.");
+  v("use_cache", use_cache, "Cache keys and values during generation.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
-  v("classifier_dropout", classifier_dropout, "Share of a classifier's inputs that training drops.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
+  v("classifier_dropout", classifier_dropout, "Dropout probability of a classifier's inputs.");
   v("tie_word_embeddings", tie_word_embeddings, "Kept for transformers: the files' weights say whether it is so.");
   if (has_scale_key_) v("scale_decoder_outputs", scale_decoder_outputs, "Divide the head's inputs by sqrt(d_model).");
-  if (has_bos_key_) v("bos_token_id", bos_token_id, "Token that begins a text.");
-  if (has_start_key_) v("decoder_start_token_id", decoder_start_token_id, "Token that begins what is decoded.");
+  if (has_bos_key_) v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  if (has_start_key_) v("decoder_start_token_id", decoder_start_token_id, "First token of the decoder's input.");
   v.only_when_changed();
-  if (!has_start_key_) v("decoder_start_token_id", decoder_start_token_id, "Token that begins what is decoded.");
+  if (!has_start_key_) v("decoder_start_token_id", decoder_start_token_id, "First token of the decoder's input.");
 }
 
 // Weights are tied unless the files' values differ; what files say of it is whether outputs are scaled, in T5's.
@@ -94,7 +95,7 @@ void T5FamilyConfig::validate() const {
   check.between_zero_and_one("classifier_dropout", classifier_dropout);
   check.above_zero("layer_norm_epsilon", layer_norm_epsilon);
   require<NotSupportedError>(!is_decoder, "[", class_name(),
-                             "] is_decoder must be false; got true. A decoder comes behind an encoder here.");
+                             "] is_decoder must be false; got true. A decoder is supported only with its encoder.");
 }
 
 PartitionRules T5FamilyConfig::get_partition_rules(bool fully_sharded) const {

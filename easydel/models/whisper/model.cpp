@@ -83,8 +83,8 @@ void WhisperEncoder::check(const BaseModule& model, const ModelInputs& inputs) c
   if (!features.defined()) return;
   require<ShapeError>(features.size(1) == mel_bins_ && features.size(2) == frames_,
                       "[forward] input_features must be [batch, ", mel_bins_, ", ", frames_,
-                      "], as num_mel_bins and twice max_source_positions say; got ", features.sizes(),
-                      ". Pad or cut the sound.");
+                      "] (num_mel_bins and twice max_source_positions); got ", features.sizes(),
+                      ". Pad or truncate the audio.");
   require<NotSupportedError>(!augments_ || !inputs.dropout_key, "[", model.type_name(),
                              "] apply_spec_augment is not supported in training; got true. Set it to false.");
 }
@@ -138,8 +138,8 @@ void WhisperModel::prepare_whole(PreparedInputs& inputs) const {
   if (!inputs.decoder_mask_info) return;
   const int64_t past = inputs.past_key_values ? inputs.past_key_values->length() : 0;
   const int64_t tokens = past + inputs.decoder_position_ids.size(1);
-  require<ShapeError>(tokens <= config().max_position_embeddings, "[forward] a text may have ",
-                      config().max_position_embeddings, " tokens, as max_target_positions says; got ", tokens, ".");
+  require<ShapeError>(tokens <= config().max_position_embeddings, "[forward] a text may have at most ",
+                      config().max_position_embeddings, " tokens (max_target_positions); got ", tokens, ".");
 }
 
 ModelOutput WhisperModel::encoder_forward(const PreparedInputs& inputs) const { return encoder_(*this, inputs); }

@@ -17,7 +17,7 @@ using kernels::FloatMatrix;
 using kernels::FloatProduct;
 
 constexpr int64_t kMinRows = 64;  // of a weight's input: below, memory decides
-constexpr int64_t kLeastWork = 64 * 64 * 64;
+constexpr int64_t kMinWork = 64 * 64 * 64;
 
 bool is_own(const Tensor& x) {
   return x.scalar_type() == at::kFloat && x.is_cpu() && x.layout() == at::kStrided && !x.is_conj() && !x.is_neg() &&
@@ -34,7 +34,7 @@ int64_t size(const Factor& x, int64_t dim) {
 
 bool is_own(const MatrixProduct& p) {
   return is_own(p.a) && is_own(p.b) && is_own(p.c) && (p.c.stride(1) == 1 || p.c.stride(0) == 1) &&
-         size(p.a, 0) * size(p.a, 1) * size(p.b, 1) >= kLeastWork;
+         size(p.a, 0) * size(p.a, 1) * size(p.b, 1) >= kMinWork;
 }
 
 FloatMatrix matrix(const Factor& x) {
@@ -121,7 +121,7 @@ constexpr int64_t kMinWidenedRows = 4;  // of the smaller factor: widening the o
 
 bool widens(const Tensor& a, const Tensor& b, int64_t m, int64_t n, int64_t k) {
   return is_narrow(a) && a.scalar_type() == b.scalar_type() && b.is_cpu() && b.layout() == at::kStrided &&
-         std::min(m, n) >= kMinWidenedRows && m * n * k >= kLeastWork;
+         std::min(m, n) >= kMinWidenedRows && m * n * k >= kMinWork;
 }
 bool widens(const Tensor& rows, const Tensor& weight) {
   return rows.dim() >= 2 && rows.size(-1) > 0 &&

@@ -14,7 +14,7 @@ class BmpReader {
 
   int64_t number(int64_t at, int bytes) const {
     require<FormatError>(at >= 0 && at + bytes <= static_cast<int64_t>(call_.bytes.size()), call_.where,
-                         "the BMP data must be whole; got ", call_.bytes.size(), " bytes.");
+                         "the BMP data must be complete and valid; got ", call_.bytes.size(), " bytes.");
     uint64_t value = 0;
     for (int i = bytes - 1; i >= 0; --i) value = value << 8 | static_cast<uint8_t>(call_.bytes[at + i]);
     return static_cast<int64_t>(value);

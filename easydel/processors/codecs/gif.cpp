@@ -29,7 +29,7 @@ struct GifReader {
   void check(bool good) const {
     if (good) return;
     const char* const text = GifErrorString(file->Error);
-    fail<FormatError>(where, "the GIF data must be whole; got: ", text ? text : "an unknown error", ".");
+    fail<FormatError>(where, "the GIF data must be complete and valid; got: ", text ? text : "an unknown error", ".");
   }
 };
 
@@ -72,7 +72,7 @@ GifReader open_gif(std::string_view& rest, const std::string& where) {
   const std::size_t size = rest.size();
   int error = 0;
   GifReader reader{{DGifOpen(&rest, read_gif, &error), [](GifFileType* file) { DGifCloseFile(file, nullptr); }}, where};
-  require<FormatError>(reader.file != nullptr, where, "the GIF header must be whole; got ", size,
+  require<FormatError>(reader.file != nullptr, where, "the GIF header must be complete; got ", size,
                        " bytes that have none.");
   return reader;
 }
@@ -177,7 +177,7 @@ void decode_gif_frames(const DecodeCall& call, const FrameSink& sink) {
 }
 #else
 Raster decode_gif(const DecodeCall& call) {
-  fail<NotSupportedError>(call.where, "this build reads no GIF; build it with giflib (libgif-dev).");
+  fail<NotSupportedError>(call.where, "this build has no GIF support; build it with giflib (libgif-dev).");
 }
 void decode_gif_frames(const DecodeCall& call, const FrameSink&) { decode_gif(call); }
 #endif

@@ -105,12 +105,13 @@ Raster decode_jpeg(const DecodeCall& call) {
   const bool done = read_jpeg(info, errors, call, raster, row, refusal);
   jpeg_destroy_decompress(&info);
   require<FormatError>(refusal.empty(), refusal);
-  require<FormatError>(done, call.where, "the JPEG data must be whole; got: ", errors.message, ".");
+  require<FormatError>(done, call.where, "the JPEG data must be complete and valid; got: ", errors.message, ".");
   return raster;
 }
 #else
 Raster decode_jpeg(const DecodeCall& call) {
-  fail<NotSupportedError>(call.where, "this build reads no JPEG; build it with libjpeg-turbo (libjpeg62-turbo-dev).");
+  fail<NotSupportedError>(call.where,
+                          "this build has no JPEG support; build it with libjpeg-turbo (libjpeg62-turbo-dev).");
 }
 #endif
 

@@ -140,12 +140,12 @@ Raster decode_png(const DecodeCall& call) {
   const bool done = state.info && read_png(state, input, call, raster, refusal);
   png_destroy_read_struct(&state.png, state.info ? &state.info : nullptr, nullptr);
   require<FormatError>(refusal.empty(), refusal);
-  require<FormatError>(done, call.where, "the PNG data must be whole; got: ", input.message, ".");
+  require<FormatError>(done, call.where, "the PNG data must be complete and valid; got: ", input.message, ".");
   return raster;
 }
 #else
 Raster decode_png(const DecodeCall& call) {
-  fail<NotSupportedError>(call.where, "this build reads no PNG; build it with libpng (libpng-dev).");
+  fail<NotSupportedError>(call.where, "this build has no PNG support; build it with libpng (libpng-dev).");
 }
 #endif
 

@@ -48,11 +48,11 @@ SoundFile read_sound_file(std::string_view bytes, int64_t max_samples, const std
   const std::unique_ptr<SNDFILE, int (*)(SNDFILE*)> file(sf_open_virtual(&io, SFM_READ, &info, &source), sf_close);
   if (!file) {
     const bool unknown = sf_error(nullptr) == SF_ERR_UNRECOGNISED_FORMAT;
-    require<NotSupportedError>(!unknown, where, "a recording is a WAV, FLAC, Ogg or MP3 file; got ", bytes.size(),
-                               " bytes that begin like none of them.");
+    require<NotSupportedError>(!unknown, where, "a recording must be a WAV, FLAC, Ogg or MP3 file; got ", bytes.size(),
+                               " bytes of another format.");
     std::string why = sf_strerror(nullptr);
     while (!why.empty() && (why.back() == '.' || why.back() == ' ' || why.back() == '\n')) why.pop_back();
-    fail<FormatError>(where, "the recording must be whole; libsndfile says: ", why, ".");
+    fail<FormatError>(where, "the recording must be complete and valid; libsndfile says: ", why, ".");
   }
   SoundFile sound{.channels = info.channels, .sampling_rate = info.samplerate};
   const sf_count_t block = std::max<sf_count_t>(1, 65536 / info.channels);
@@ -67,14 +67,14 @@ SoundFile read_sound_file(std::string_view bytes, int64_t max_samples, const std
   // What a header promises is the exact number of frames where nothing was lossy.
   const bool lossless = (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
   require<FormatError>(sf_error(file.get()) == SF_ERR_NO_ERROR && (!lossless || frames == info.frames), where,
-                       "the recording must be whole; its header says ", info.frames, " frames, and ", frames,
-                       " can be decoded.");
+                       "the recording must be complete and valid; its header says ", info.frames, " frames, and ",
+                       frames, " can be decoded.");
   require<FormatError>(frames > 0, where, "a recording must have a sample; got none in ", bytes.size(), " bytes.");
   return sound;
 }
 #else
 SoundFile read_sound_file(std::string_view, int64_t, const std::string& where) {
-  fail<NotSupportedError>(where, "this build reads no recordings; build it with libsndfile (libsndfile1-dev).");
+  fail<NotSupportedError>(where, "this build has no audio support; build it with libsndfile (libsndfile1-dev).");
 }
 #endif
 

@@ -20,7 +20,7 @@ struct WebpReader {
       : file{reinterpret_cast<const uint8_t*>(call.bytes.data()), call.bytes.size()}, where(call.where) {
     WebPBitstreamFeatures features;
     require<FormatError>(WebPGetFeatures(file.bytes, file.size, &features) == VP8_STATUS_OK, where,
-                         "the WebP header must be whole; got ", file.size, " bytes that have none.");
+                         "the WebP header must be complete; got ", file.size, " bytes that have none.");
     canvas.resize(features.width, features.height, call.max_pixels, where);
     canvas.has_alpha = features.has_alpha != 0;
     WebPAnimDecoderOptions options;
@@ -28,7 +28,8 @@ struct WebpReader {
                                "the WebP library is not the one of the build.");
     options.color_mode = MODE_RGBA;
     decoder.reset(WebPAnimDecoderNew(&file, &options));
-    require<FormatError>(decoder != nullptr, where, "the WebP data must be whole; its first image cannot be decoded.");
+    require<FormatError>(decoder != nullptr, where,
+                         "the WebP data must be complete and valid; its first image cannot be decoded.");
   }
 
   // When it ends, in milliseconds from the first one's beginning.
@@ -36,7 +37,7 @@ struct WebpReader {
     uint8_t* pixels = nullptr;
     int timestamp = 0;
     require<FormatError>(WebPAnimDecoderGetNext(decoder.get(), &pixels, &timestamp) != 0, where,
-                         "the WebP data must be whole; its ", which, " image cannot be decoded.");
+                         "the WebP data must be complete and valid; its ", which, " image cannot be decoded.");
     std::memcpy(canvas.rgba.data(), pixels, canvas.rgba.size());
     return timestamp;
   }
@@ -73,7 +74,7 @@ void decode_webp_frames(const DecodeCall& call, const FrameSink& sink) {
 }
 #else
 Raster decode_webp(const DecodeCall& call) {
-  fail<NotSupportedError>(call.where, "this build reads no WebP; build it with libwebp (libwebp-dev).");
+  fail<NotSupportedError>(call.where, "this build has no WebP support; build it with libwebp (libwebp-dev).");
 }
 void decode_webp_frames(const DecodeCall& call, const FrameSink&) { decode_webp(call); }
 #endif

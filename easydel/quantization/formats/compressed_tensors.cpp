@@ -247,7 +247,7 @@ void plan_compressed_tensors(const Json& config, const Files& files, Decoding& o
         if (is_match(path, target) && (target != "Linear" || !scheme)) scheme = &s;
       }
     }
-    files->check(scheme != nullptr, info.name, "fits no target of quantization_config.config_groups.");
+    files->check(scheme != nullptr, info.name, "matches no target of quantization_config.config_groups.");
     for (const char* part : {"weight_scale", "weight_zero_point", "weight_g_idx", "weight_shape", "weight_global_scale",
                              "input_scale", "input_zero_point", "input_global_scale"})
       out.hidden.insert(prefix + part);

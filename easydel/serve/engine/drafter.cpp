@@ -146,13 +146,13 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, const BaseMo
   for (const auto& [name, is_set] :
        {std::pair("ngram_max", options.ngram_max.has_value()), std::pair("ngram_min", options.ngram_min.has_value())}) {
     require<ConfigError>(!is_set || guesses, "[engine] ", name,
-                         " is about tokens that are guessed ahead. Set num_speculative_tokens.");
+                         " applies only to speculative decoding. Set num_speculative_tokens.");
     require<ConfigError>(!is_set || is_ngram, "[engine] ", name,
-                         " is about guessing without a model; got speculative_method \"", options.speculative_method,
+                         " applies only to n-gram speculation; got speculative_method \"", options.speculative_method,
                          "\". Leave it out.");
   }
   require<ConfigError>(!options.draft_model || (guesses && !is_ngram),
-                       "[engine] draft_model is read by speculative_method draft with num_speculative_tokens; got \"",
+                       "[engine] draft_model needs speculative_method draft and num_speculative_tokens; got \"",
                        options.speculative_method, "\" and ", options.num_speculative_tokens, ".");
   if (!guesses) return nullptr;
   require<ConfigError>(options.num_speculative_tokens > 0 && options.num_speculative_tokens <= 64,
@@ -172,7 +172,7 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, const BaseMo
                        vocab_size, ": they must be the same.");
   const auto *drafts = options.draft_model->parallel().get(), *own = model.parallel().get();
   require<NotSupportedError>(!drafts || (own && own->mesh().mesh() == drafts->mesh().mesh()),
-                             "[engine] a draft model is whole, or on the mesh of the model; got that on ",
+                             "[engine] a draft model must be unsharded, or on the model's mesh; got a draft model on ",
                              drafts ? drafts->mesh().mesh().to_string() : "", " and the model on ",
                              own ? own->mesh().mesh().to_string() : "one device", ".");
   return std::make_unique<ModelDrafter>(options.draft_model, page_size, num_pages, max_model_len);

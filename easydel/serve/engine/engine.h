@@ -70,7 +70,7 @@ struct EngineInfo {
   bool can_generate = true;
   bool can_embed = true;
   bool can_classify = false;
-  bool can_see = false;  // whether prompts may have images
+  bool accepts_images = false;  // whether prompts may have images
   std::vector<int32_t> eos_token_ids;
   std::string cache_dtype;  // empty without a cache
 };

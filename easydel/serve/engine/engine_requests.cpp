@@ -50,8 +50,8 @@ void check_images(const ActiveRequest& active, int64_t room) {
     if (image.begin != end) begin = image.begin;  // images without a token between them are one
     end = image.end;
     require<ConfigError>(end - begin <= room, "[engine] an image of the prompt takes ", end - begin,
-                         " tokens, which see each other and must be in one step; max_num_batched_tokens is ", room,
-                         ".");
+                         " tokens, which attend to each other and must be in one step; max_num_batched_tokens is ",
+                         room, ".");
   }
 }
 
@@ -71,8 +71,9 @@ void LocalEngine::check(const Request& request) const {
   require<ConfigError>(request.kind != RequestKind::Classify || info_.can_classify, "[engine] ", model_->type_name(),
                        " has no classification head.");
   require<ConfigError>(length + (generates ? 1 : 0) <= info_.max_model_len, "[engine] the prompt has ", length,
-                       " tokens; max_model_len, of prompt and answer together, is ", info_.max_model_len, ".");
-  require<ConfigError>(!request.images || info_.can_see, "[engine] ", model_->type_name(), " takes text alone.");
+                       " tokens; max_model_len, for prompt and answer together, is ", info_.max_model_len, ".");
+  require<ConfigError>(!request.images || info_.accepts_images, "[engine] ", model_->type_name(),
+                       " does not accept images.");
   require<NotSupportedError>(!request.images || !runner_->is_shared(),
                              "[engine] images are not sent to the other ranks of a mesh. Serve on one device.");
   const SamplingParams& sampling = request.sampling;

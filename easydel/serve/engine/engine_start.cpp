@@ -24,7 +24,8 @@ DType engine_cache_dtype(const std::string& name, DType by_default) {
   if (name == "fp8_e5m2") return at::kFloat8_e5m2;
   const DType dtype = parse_dtype(name);
   require<ConfigError>(at::isFloatingType(dtype),
-                       "[engine] kv_cache_dtype must be auto, int8, fp8 or a floating type; got \"", name, "\".");
+                       "[engine] kv_cache_dtype must be auto, int8, fp8 or a floating-point dtype; got \"", name,
+                       "\".");
   return dtype;
 }
 
@@ -63,7 +64,7 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
   info_.can_classify = model_->model_task() == TaskType::SequenceClassification;
   info_.can_generate = model_->can_generate();
   info_.can_embed = !info_.can_classify;
-  info_.can_see = dynamic_cast<const AcceptsImages*>(model_.get()) != nullptr;
+  info_.accepts_images = dynamic_cast<const AcceptsImages*>(model_.get()) != nullptr;
   info_.vocab_size = config.vocab_size;
   info_.max_num_seqs = options_.max_num_seqs;
   const int64_t context = config.max_position_embeddings;
@@ -71,7 +72,8 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
                        "[engine] max_model_len, max_waiting and num_pages must not be negative.");
   info_.max_model_len = options_.max_model_len > 0 ? options_.max_model_len : context > 0 ? context : 8192;
   if (context > 0 && info_.max_model_len > context)
-    log::warning("[engine] max_model_len is ", info_.max_model_len, "; the model was made for ", context, " tokens.");
+    log::warning("[engine] max_model_len is ", info_.max_model_len, "; the model was trained for ", context,
+                 " tokens.");
   if (info_.can_generate)
     for (const int64_t id : easydel::generation_config(*model_).eos_token_id)
       info_.eos_token_ids.push_back(static_cast<int32_t>(id));

@@ -48,8 +48,8 @@ void LocalEngine::run_tower(StepPlan& plan) {
     try {
       request.image_features = runner_->image_features(*request.request.images);
       const int64_t tokens = request.image_features.size(0), wanted = static_cast<int64_t>(places.size());
-      require<ShapeError>(tokens == wanted, "[engine] the images of the prompt have places for ", wanted,
-                          " tokens; the model sees ", tokens, " in them.");
+      require<ShapeError>(tokens == wanted, "[engine] the images of the prompt have placeholders for ", wanted,
+                          " tokens; the model computes features of ", tokens, " in them.");
       return false;
     } catch (const Error& error) {
       RequestOutput out;

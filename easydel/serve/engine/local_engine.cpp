@@ -29,11 +29,11 @@ RequestId LocalEngine::submit(Request request, OutputCallback callback) {
   check(request);
   ActivePtr active = make_active(std::move(request), std::move(callback));
   std::unique_lock lock(mutex_);
-  require<Error>(is_healthy_, "[engine] it has failed and takes no more requests.");
-  require<Error>(!refuses_, "[engine] it is shutting down and takes no more requests.");
+  require<Error>(is_healthy_, "[engine] it has failed and accepts no more requests.");
+  require<Error>(!refuses_, "[engine] it is shutting down and accepts no more requests.");
   const int64_t waiting = static_cast<int64_t>(inbox_.size() + to_compile_.size()) + in_scheduler_waiting_;
   require<QueueFullError>(options_.max_waiting == 0 || waiting < options_.max_waiting, "[engine] ", waiting,
-                          " requests are waiting already, as many as may.");
+                          " requests are already waiting, as many as max_waiting allows.");
   if (const std::string& adapter = active->request.adapter; !adapter.empty()) {
     const auto found = find_adapter(adapter);
     require<ConfigError>(found != adapters_.end(), "[engine] there is no adapter \"", adapter, "\".");
@@ -229,7 +229,7 @@ void LocalEngine::take_in(std::vector<ActivePtr> added, const std::vector<Reques
       sequence->arrival = id;
       sequence->prefix_key = request->prefix_key;
       sequence->images = request->image_spans;
-      sequence->whole_images = info_.can_see && dynamic_cast<const AcceptsImages&>(*model_).needs_whole_images();
+      sequence->whole_images = info_.accepts_images && dynamic_cast<const AcceptsImages&>(*model_).needs_whole_images();
       sequence->uses_prefixes = !request->wants_all_logits();
       request->sequence = sequence.get();
       scheduler_->add(std::move(sequence));

@@ -70,7 +70,7 @@ std::vector<FormPart> read_form_data(const HttpRequest& request) {
   for (;;) {
     rest.remove_prefix(at + delimiter.size());
     if (rest.starts_with("--")) return parts;
-    require<FormatError>(rest.starts_with("\r\n"), "the form has something else than a line's end behind a boundary.");
+    require<FormatError>(rest.starts_with("\r\n"), "the form must have a line break after each boundary.");
     require<FormatError>(parts.size() < kMaxParts, "a form may have ", kMaxParts, " parts; got more.");
     const std::size_t head = rest.find("\r\n\r\n");
     require<FormatError>(head != std::string_view::npos && head <= kMaxPartHeader, "part ", parts.size() + 1,

@@ -85,10 +85,10 @@ void HttpParser::Impl::on_header_impl(Code& ec) {
     if (name == "transfer-encoding") {
       // Two readers that disagree about where a body ends can be played against each other.
       if (is_http_1_0_) return refuse(400, "Transfer-Encoding is not part of HTTP/1.0.", ec);
-      if (!http_equal(value, "chunked")) return refuse(501, "The only Transfer-Encoding that is taken is chunked.", ec);
+      if (!http_equal(value, "chunked")) return refuse(501, "Only chunked Transfer-Encoding is supported.", ec);
     }
     if (name == "expect") {
-      if (!http_equal(value, "100-continue")) return refuse(417, "The only Expect that is met is 100-continue.", ec);
+      if (!http_equal(value, "100-continue")) return refuse(417, "Only Expect: 100-continue is supported.", ec);
       expects_continue_ = !is_http_1_0_;
     }
   }

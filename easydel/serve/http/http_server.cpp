@@ -48,8 +48,8 @@ void http_raise_descriptors(int64_t connections) {
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == wanted) return;
   getrlimit(RLIMIT_NOFILE, &limit);
-  log::warning("[HttpServer] max_connections is ", connections, "; the system lets this process open ", limit.rlim_cur,
-               " files. See ulimit -n.");
+  log::warning("[HttpServer] max_connections is ", connections, "; the system allows this process ", limit.rlim_cur,
+               " open files. See ulimit -n.");
 }
 
 }  // namespace

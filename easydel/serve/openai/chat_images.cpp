@@ -23,8 +23,9 @@ std::string data_uri_bytes(std::string_view url, const std::string& at) {
 
 // Links and ".." are followed first, so that they lead nowhere else.
 std::string local_bytes(const std::string& name, const std::string& allowed, const std::string& at) {
-  require_field(!allowed.empty(), at, at,
-                " is a file; this server reads none. Send a data URI, or start it with --allowed-local-media-path.");
+  require_field(
+      !allowed.empty(), at, at,
+      " is a file; this server reads no files. Send a data URI, or start it with --allowed-local-media-path.");
   std::error_code error;
   const fs::path directory = fs::canonical(allowed, error), file = fs::canonical(name, error);
   const bool is_below =
@@ -44,14 +45,14 @@ std::string read_image(Fields& part, const std::string& at, const ServiceContext
   const std::string url = fields.string("url").value_or("");
   const std::string detail = fields.string("detail").value_or("auto");
   require_field(detail == "auto", fields.path("detail"), fields.path("detail"),
-                " must be auto: the model sees images in one size; got \"", detail, "\".");
+                " must be auto: the model has one image size; got \"", detail, "\".");
   fields.refuse_rest();
   part.refuse_rest();
   if (url.starts_with("data:")) return data_uri_bytes(url, path);
   constexpr std::string_view kFile = "file://";
   if (url.starts_with(kFile))
     return local_bytes(url.substr(kFile.size()), context.options.allowed_local_media_path, path);
-  refuse_field(path, path, " must be a data URI: the server fetches nothing; got \"", url.substr(0, 40), "\".");
+  refuse_field(path, path, " must be a data URI: the server does not fetch URLs; got \"", url.substr(0, 40), "\".");
 }
 
 ImageInputs process_images(const std::vector<std::string>& images, const VisionProcessor& vision) {

@@ -35,7 +35,7 @@ Json chat_parts(const Json& parts, const std::string& path, const ImageList& lis
     const bool is_text = type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
     require_field(is_text, at + ".type", at, " has type \"", type, "\"; ",
                   list.context.vision ? "text and, of users in chat completions, image_url are taken."
-                                      : "this model takes text alone.");
+                                      : "this model does not accept images.");
     const auto value = fields.string(type == "refusal" ? "refusal" : "text");
     require_field(value.has_value(), at + ".text", at, ".text is required.");
     text += (i == 0 ? "" : "\n") + *value;

@@ -50,7 +50,7 @@ ServiceContext::ServiceContext(std::shared_ptr<Engine> the_engine, AutoTokenizer
   require<ConfigError>(!options.served_model_names.empty(),
                        "[Service] served_model_names must have at least one name.");
   require<ConfigError>(vision || options.allowed_local_media_path.empty(),
-                       "[Service] allowed_local_media_path is about images; the model takes text alone.");
+                       "[Service] allowed_local_media_path applies to images, which the model does not accept.");
 }
 
 ChatTemplate ServiceContext::chat_template(bool with_tools) const {

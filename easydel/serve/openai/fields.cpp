@@ -67,7 +67,8 @@ std::vector<std::string> Fields::strings(std::string_view name) {
                 found->type_name(), ".");
   std::vector<std::string> values;
   for (const Json& value : found->as_array()) {
-    require_field(value.is_string(), path(name), path(name), " must have strings alone; got ", value.type_name(), ".");
+    require_field(value.is_string(), path(name), path(name), " must contain only strings; got ", value.type_name(),
+                  ".");
     values.push_back(value.as_string());
   }
   return values;
@@ -79,7 +80,7 @@ std::vector<int32_t> Fields::tokens(std::string_view name) {
   if (!found) return ids;
   for (const Json& value : found->as_array()) {
     const bool fits = value.is_int() && value.as_int() >= 0 && value.as_int() <= std::numeric_limits<int32_t>::max();
-    require_field(fits, path(name), path(name), " must have token ids alone; got ", value.dump(), ".");
+    require_field(fits, path(name), path(name), " must contain only token ids; got ", value.dump(), ".");
     ids.push_back(static_cast<int32_t>(value.as_int()));
   }
   return ids;

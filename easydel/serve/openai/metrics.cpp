@@ -191,29 +191,29 @@ std::string Metrics::prometheus(const EngineStats& stats, const EngineInfo& info
   const std::lock_guard lock(mutex_);
   MetricsText text(concat("engine=\"0\",model_name=\"", metrics_escaped(model_name), "\""));
   const auto count = [](int64_t value) { return static_cast<double>(value); };
-  text.value("num_requests_running", "gauge", "Requests that run.", count(stats.running));
-  text.value("num_requests_waiting", "gauge", "Requests that wait.", count(stats.waiting));
-  text.value("kv_cache_usage_perc", "gauge", "Pages of the cache in use; 1 is all of them.", metrics_cache_use(stats));
+  text.value("num_requests_running", "gauge", "Number of running requests.", count(stats.running));
+  text.value("num_requests_waiting", "gauge", "Number of waiting requests.", count(stats.waiting));
+  text.value("kv_cache_usage_perc", "gauge", "Fraction of KV cache pages in use.", metrics_cache_use(stats));
   text.value("prefix_cache_queries", "counter", "Tokens looked up in the prefix cache.", count(stats.prefix_queries));
   text.value("prefix_cache_hits", "counter", "Tokens found in the prefix cache.", count(stats.prefix_hits));
-  text.value("num_preemptions", "counter", "Requests put back for want of pages.", count(stats.preemptions));
-  text.value("prompt_tokens", "counter", "Tokens of prompts.", count(stats.prompt_tokens));
-  text.value("generation_tokens", "counter", "Tokens of answers.", count(stats.generation_tokens));
-  text.value("spec_decode_num_draft_tokens", "counter", "Tokens that were proposed.", count(stats.draft_tokens));
-  text.value("spec_decode_num_accepted_tokens", "counter", "Proposed tokens that were accepted.",
-             count(stats.accepted_tokens));
-  text.value("engine_steps", "counter", "Steps of the engine.", count(stats.steps));
-  text.value("max_num_seqs", "gauge", "Requests that can run at once.", count(info.max_num_seqs));
-  text.labelled("request_success", "Requests that ended, by how.", "finished_reason", reasons_);
+  text.value("num_preemptions", "counter", "Requests preempted because the KV cache was full.",
+             count(stats.preemptions));
+  text.value("prompt_tokens", "counter", "Prompt tokens processed.", count(stats.prompt_tokens));
+  text.value("generation_tokens", "counter", "Tokens generated.", count(stats.generation_tokens));
+  text.value("spec_decode_num_draft_tokens", "counter", "Draft tokens proposed.", count(stats.draft_tokens));
+  text.value("spec_decode_num_accepted_tokens", "counter", "Draft tokens accepted.", count(stats.accepted_tokens));
+  text.value("engine_steps", "counter", "Engine steps.", count(stats.steps));
+  text.value("max_num_seqs", "gauge", "Maximum number of concurrent requests.", count(info.max_num_seqs));
+  text.labelled("request_success", "Finished requests by finish reason.", "finished_reason", reasons_);
   std::vector<std::pair<std::string, int64_t>> statuses;
   for (const auto& [status, answers] : statuses_) statuses.emplace_back(std::to_string(status), answers);
-  text.labelled("http_errors", "Answers with an error, by status.", "status", statuses);
-  text.histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.", ttft_);
-  text.histogram("inter_token_latency_seconds", "Between two outputs of a request.", itl_);
-  text.histogram("request_time_per_output_token_seconds", "Mean time of a token after the first.", tpot_);
-  text.histogram("e2e_request_latency_seconds", "From the arrival of a request to its end.", e2e_);
-  text.histogram("request_prompt_tokens", "Tokens of a prompt.", prompt_);
-  text.histogram("request_generation_tokens", "Tokens of an answer.", output_);
+  text.labelled("http_errors", "Error responses by status.", "status", statuses);
+  text.histogram("time_to_first_token_seconds", "Time from the arrival of a request to its first token.", ttft_);
+  text.histogram("inter_token_latency_seconds", "Time between two outputs of a request.", itl_);
+  text.histogram("request_time_per_output_token_seconds", "Mean time per output token after the first.", tpot_);
+  text.histogram("e2e_request_latency_seconds", "Time from the arrival of a request to its end.", e2e_);
+  text.histogram("request_prompt_tokens", "Prompt tokens per request.", prompt_);
+  text.histogram("request_generation_tokens", "Generated tokens per request.", output_);
   return text.take();
 }
 

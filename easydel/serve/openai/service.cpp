@@ -118,7 +118,7 @@ void Service::handle(HttpRequest request, HttpReply reply) {
     const bool is_taken = context_->workers.try_post([handler = route->handler, call]() mutable {
       if (call.reply.is_open()) service_run(handler, call);
     });
-    if (!is_taken) throw QueueFullError("too many requests wait. Try again later.");
+    if (!is_taken) throw QueueFullError("too many requests are waiting. Try again later.");
   } catch (...) {
     service_answer_error(call, std::current_exception());
   }

@@ -109,8 +109,8 @@ std::unique_ptr<MessageParser> make_message_parser(const MessageFormat& format, 
     // One stream of messages carries both.
     require<ConfigError>((format.tools == "harmony" || format.tools.empty()) &&
                              (format.reasoning == "harmony" || format.reasoning.empty()),
-                         "[MessageFormat] harmony goes with harmony alone; got tools ", quoted(format.tools),
-                         " and reasoning ", quoted(format.reasoning), ".");
+                         "[MessageFormat] harmony must be used for both tools and reasoning; got tools ",
+                         quoted(format.tools), " and reasoning ", quoted(format.reasoning), ".");
     return make_harmony_parser(format.starts_in_reasoning, format.tools == "harmony");
   }
   auto parser = make_tool_parser(format.tools, tools);

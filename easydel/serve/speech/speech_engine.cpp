@@ -39,7 +39,7 @@ void refuse_text_options(const EngineOptions& given) {
       {"grammar", given.grammar != plain.grammar}};
   for (const auto& [name, is_set] : differs) {
     require<ConfigError>(!is_set, "[engine] ", name,
-                         " is not supported with a model that hears, which takes one recording at a time. Leave it "
+                         " is not supported with a speech model, which processes one recording at a time. Leave it "
                          "out.");
   }
 }
@@ -58,11 +58,11 @@ class LocalSpeechEngine final : public SpeechEngine {
         extractor_(std::move(extractor)),
         config_(generation_config(*model_)),
         max_waiting_(options.max_waiting) {
-    require<ConfigError>(tokenizer_ != nullptr, "[engine] a model that hears needs its tokenizer.");
+    require<ConfigError>(tokenizer_ != nullptr, "[engine] a speech model needs its tokenizer.");
     require<ConfigError>(extractor_ != nullptr,
-                         "[engine] a model that hears needs its feature extractor: preprocessor_config.json.");
+                         "[engine] a speech model needs its feature extractor: preprocessor_config.json.");
     require<NotSupportedError>(!model_->parallel(),
-                               "[engine] a model that hears is not supported with a mesh here. Use one device.");
+                               "[engine] a speech model is not supported with a mesh here. Use one device.");
     refuse_text_options(options);
     info_.vocab_size = model_->config().vocab_size;
     info_.max_model_len = model_->config().max_position_embeddings;
@@ -90,7 +90,7 @@ class LocalSpeechEngine final : public SpeechEngine {
       const std::lock_guard lock(mutex_);
       if (refuses_) throw QueueFullError("[engine] the server is stopping.");
       if (max_waiting_ > 0 && static_cast<int64_t>(jobs_.size()) >= max_waiting_)
-        throw QueueFullError("[engine] too many recordings wait. Try again later.");
+        throw QueueFullError("[engine] too many recordings are waiting. Try again later.");
       jobs_.push_back(std::move(job));
     }
     changed_.notify_all();
@@ -106,7 +106,7 @@ class LocalSpeechEngine final : public SpeechEngine {
     return idle_.wait_for(lock, limit, [&] { return jobs_.empty() && !is_running_; });
   }
   void load_adapter(const std::string& name, const std::string&) override {
-    fail<ConfigError>("[engine] adapters are not supported with a model that hears; got \"", name, "\".");
+    fail<ConfigError>("[engine] adapters are not supported with a speech model; got \"", name, "\".");
   }
   void unload_adapter(const std::string& name) override {
     fail<ConfigError>("[engine] no adapter is called \"", name, "\".");
@@ -214,7 +214,7 @@ class LocalSpeechEngine final : public SpeechEngine {
 
 }  // namespace
 
-bool hears(const BaseModule& model) { return model.model_task() == TaskType::SpeechSequenceToSequence; }
+bool is_speech_model(const BaseModule& model) { return model.model_task() == TaskType::SpeechSequenceToSequence; }
 
 std::shared_ptr<SpeechEngine> make_speech_engine(std::shared_ptr<BaseModule> model,
                                                  std::shared_ptr<const Tokenizer> tokenizer,

@@ -1,4 +1,4 @@
-// The engine of a model that hears: recordings in, text out, one after the other on a thread of its own.
+// The engine of a speech model: recordings in, text out, one after the other on a thread of its own.
 #pragma once
 
 #include <exception>
@@ -55,7 +55,7 @@ class SpeechEngine : public Engine {
   virtual void transcribe(SpeechRequest request, std::function<void(SpeechOutput)> callback) = 0;
 };
 
-bool hears(const BaseModule& model);
+bool is_speech_model(const BaseModule& model);
 
 // ConfigError for options that only an engine of text has: max_waiting is the one that acts here.
 std::shared_ptr<SpeechEngine> make_speech_engine(std::shared_ptr<BaseModule> model,

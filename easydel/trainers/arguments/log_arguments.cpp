@@ -32,34 +32,38 @@ RolloutArguments PreviewArguments::sampling(const RolloutArguments* rollout) con
 
 void list_fields(TrackerArguments& t, FieldVisitor& v) {
   v("report_to", t.report_to, "Trackers: wandb, mlflow, trackio, tensorboard; a name or a list, none: no tracker.");
-  v("use_wandb", t.use_wandb, "Write a run of Weights & Biases, as report_to: wandb does.");
-  v("wandb_entity", t.wandb_entity, "Its account or team; null: WANDB_ENTITY, else the account's default.");
+  v("use_wandb", t.use_wandb, "Log to Weights & Biases; same as report_to: wandb.");
+  v("wandb_entity", t.wandb_entity,
+    "Weights & Biases account or team; null: WANDB_ENTITY, else the account's default.");
   v("wandb_project", t.wandb_project,
-    "Project or experiment of all trackers; null: their own variable, else EasyDeL and trainer_prefix.", {"project"});
+    "Project or experiment name for all trackers; null: the tracker's environment variable, else EasyDeL and "
+    "trainer_prefix.",
+    {"project"});
   v("wandb_name", t.wandb_name, "Name of the run in all trackers; null: the report's title.", {"run_name"});
   v("mlflow_tracking_uri", t.mlflow_tracking_uri, "URL of the MLflow server; null: MLFLOW_TRACKING_URI.");
 }
 
 void list_fields(PreviewArguments& p, FieldVisitor& v) {
-  v("generation_interval", p.generation_interval, "Steps between samples of what the model writes; null: none.");
-  v("generation_prompts", p.generation_prompts, "Prompts of these samples: texts, lists of messages, or rows.");
-  v("generation_use_train_prompts", p.generation_use_train_prompts, "Also take prompts of the training data.");
+  v("generation_interval", p.generation_interval, "Steps between sample generations during training; null: none.");
+  v("generation_prompts", p.generation_prompts, "Prompts for the samples: texts, lists of messages, or rows.");
+  v("generation_use_train_prompts", p.generation_use_train_prompts, "Also use prompts from the training data.");
   v("generation_num_prompts", p.generation_num_prompts,
-    "How many prompts; null: generation_prompts, and with generation_use_train_prompts one of the data.");
-  v("generation_dataset_prompt_field", p.generation_dataset_prompt_field, "The column of a row that is its prompt.");
+    "Number of prompts; null: all of generation_prompts, plus one from the data with generation_use_train_prompts.");
+  v("generation_dataset_prompt_field", p.generation_dataset_prompt_field, "The column that contains the prompt.");
   v("generation_num_return_sequences", p.generation_num_return_sequences,
-    "Completions of a prompt; null: 1, or as many as the trainer's own generations have.");
+    "Completions per prompt; null: 1, or as many as the trainer itself generates.");
   v("generation_max_new_tokens", p.generation_max_new_tokens,
-    "Maximum number of new tokens; null: 128, or that of the trainer's own generations, as the next four.");
+    "Maximum number of new tokens; null: 128, or the trainer's own setting, as for the next four.");
   v("generation_temperature", p.generation_temperature, "Temperature; null: 1.");
-  v("generation_top_p", p.generation_top_p, "Sample from the most likely tokens with this probability together.");
-  v("generation_top_k", p.generation_top_k, "Sample from so many of the most likely tokens; 0: from all.");
-  v("generation_repetition_penalty", p.generation_repetition_penalty, "Penalty of tokens that occurred; null: 1.");
+  v("generation_top_p", p.generation_top_p,
+    "Sample from the smallest set of most likely tokens with this total probability.");
+  v("generation_top_k", p.generation_top_k, "Sample from this many most likely tokens; 0: all.");
+  v("generation_repetition_penalty", p.generation_repetition_penalty, "Repetition penalty; null: 1.");
   v("generation_do_sample", p.generation_do_sample,
-    "Sample, instead of taking the most likely tokens; null: if temperature, top_p or top_k are given.");
-  v("generation_seed", p.generation_seed, "Seed of prompts and sampling; null: seed.");
-  v("generation_preview_print", p.generation_preview_print, "Print them as a table.");
-  v("generation_log_to_wandb", p.generation_log_to_wandb, "Also log them to the trackers that show tables.");
+    "Sample instead of decoding greedily; null: if temperature, top_p or top_k is given.");
+  v("generation_seed", p.generation_seed, "Random seed for choosing prompts and sampling; null: seed.");
+  v("generation_preview_print", p.generation_preview_print, "Print the samples as a table.");
+  v("generation_log_to_wandb", p.generation_log_to_wandb, "Also log the samples to trackers that support tables.");
 }
 
 void list_fields(PushArguments& p, FieldVisitor& v) {
@@ -67,7 +71,7 @@ void list_fields(PushArguments& p, FieldVisitor& v) {
   v("hub_model_id", p.hub_model_id, "The repository; null: the name of save_directory.");
   v("hub_strategy", p.hub_strategy, "every_save: each checkpoint; end: the last one.");
   v("hub_private_repo", p.hub_private_repo, "Whether a new repository is private; null: the account's default.");
-  v("hub_always_push", p.hub_always_push, "Upload each checkpoint, even if the upload before is not finished.");
+  v("hub_always_push", p.hub_always_push, "Upload each checkpoint, even if the previous upload has not finished.");
 }
 
 void check(const TrackerArguments& t, const ArgumentChecker& c) {
@@ -88,7 +92,7 @@ void check(const TrackerArguments& t, const ArgumentChecker& c) {
            *t.mlflow_tracking_uri);
     c.only(t.mlflow_tracking_uri->starts_with("http://") || t.mlflow_tracking_uri->starts_with("https://"),
            "mlflow_tracking_uri", "be the URL of a server, http://HOST:PORT", *t.mlflow_tracking_uri,
-           "`mlflow server` starts one for a database or a folder.");
+           "Start one with `mlflow server`.");
   }
 }
 

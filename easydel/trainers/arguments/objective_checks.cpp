@@ -47,7 +47,7 @@ void check_dpo_losses(const DpoArguments& d, const ArgumentChecker& c) {
 
 void check_reference_sync(bool syncs, double alpha, int64_t steps, const ArgumentChecker& c) {
   const DpoArguments standard;
-  c.only(!syncs, "sync_ref_model", "be false", "true", "The reference does not change during training.");
+  c.only(!syncs, "sync_ref_model", "be false", "true", "The reference model does not change during training.");
   c.only(alpha == standard.ref_model_mixup_alpha, "ref_model_mixup_alpha", "not be given", alpha,
          "It belongs to sync_ref_model, which is not supported yet.");
   c.only(steps == standard.ref_model_sync_steps, "ref_model_sync_steps", "not be given", steps,
@@ -57,7 +57,7 @@ void check_reference_sync(bool syncs, double alpha, int64_t steps, const Argumen
 void check_bco(const BcoArguments& b, const ArgumentChecker& c) {
   check_preference(b, c);
   c.only(!b.precompute_ref_log_probs, "precompute_ref_log_probs", "be false with bco", "true",
-         "The reference runs in each step.");
+         "The reference model is evaluated in each step.");
   c.at_least("prompt_sample_size", b.prompt_sample_size, 1);
   c.positive("min_density_ratio", b.min_density_ratio);
   c.rule(b.max_density_ratio >= b.min_density_ratio && std::isfinite(b.max_density_ratio), "max_density_ratio",
@@ -77,7 +77,7 @@ void check_kto_and_cpo(const TrainingArguments& a, const ArgumentChecker& c) {
   c.finite_from_zero("desirable_weight", a.kto.desirable_weight);
   c.finite_from_zero("undesirable_weight", a.kto.undesirable_weight);
   c.only(!a.kto.precompute_ref_log_probs, "precompute_ref_log_probs", "be false with kto", "true",
-         "The reference runs in each step.");
+         "The reference model is evaluated in each step.");
   c.one_of("loss_type", a.cpo.loss_type, {"sigmoid", "hinge", "ipo", "simpo", "alphapo"});
   c.rule(a.cpo.label_smoothing >= 0 && a.cpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",
          a.cpo.label_smoothing);
@@ -124,7 +124,7 @@ void check_filter(const GfpoArguments& g, int64_t group, const ArgumentChecker& 
          "num_remains_in_group", concat("be at least 2 and below num_return_sequences, which is ", group),
          g.num_remains_in_group.value_or(0));
   c.rule(g.filter_by_length || g.filter_by_efficiency, "filter_by_length",
-         "be true if filter_by_efficiency is not: something must tell completions apart", "false");
+         "be true if filter_by_efficiency is false: completions must be ranked by something", "false");
   c.finite_from_zero("length_weight", g.length_weight);
   c.finite_from_zero("efficiency_weight", g.efficiency_weight);
 }

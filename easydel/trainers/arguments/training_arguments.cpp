@@ -73,11 +73,10 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("num_train_epochs", a.num_train_epochs, "Passes over the data.");
   v("max_training_steps", a.max_training_steps, "Maximum number of optimizer steps; null: determined by the epochs.");
   v("per_epoch_training_steps", a.per_epoch_training_steps, "Steps per epoch, for data without a known length.");
-  v("total_batch_size", a.total_batch_size, "Rows per optimizer step, over all ranks.");
+  v("total_batch_size", a.total_batch_size, "Batch size: rows per optimizer step, over all ranks.");
   v("gradient_accumulation_steps", a.gradient_accumulation_steps, "Minibatches per optimizer step.");
   v("training_time_limit", a.training_time_limit, "Save a checkpoint and stop after this time: 90min, 2h30m.");
-  v("step_start_point", a.step_start_point,
-    "Start as if this many steps had been done: schedule and data begin after them.");
+  v("step_start_point", a.step_start_point, "Start at this step: the schedule and the data skip the steps before it.");
   v("force_step_start_point", a.force_step_start_point, "Also apply it when resuming from a checkpoint.");
 
   v("learning_rate", a.learning_rate, "Peak learning rate.");
@@ -93,7 +92,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("ema_decay", a.ema_decay, "Decay of an exponential moving average of the weights; null: none.");
 
   v("lora_rank", a.lora_rank, "Train only LoRA adapters of this rank; null: train the whole model.");
-  v("lora_alpha", a.lora_alpha, "LoRA alpha: scaling times the rank; null: lora_rank.");
+  v("lora_alpha", a.lora_alpha, "LoRA alpha; adapters are scaled by alpha / rank; null: lora_rank.");
   v("lora_pattern", a.lora_pattern, "Regular expression for the layers that get an adapter; null: all linear layers.");
   v("lora_dropout", a.lora_dropout, "Dropout probability for the adapters' inputs.");
   v("use_rslora", a.use_rslora, "Scale by alpha / sqrt(rank) instead of alpha / rank.");
@@ -101,34 +100,36 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
 
   v("loss_scale", a.loss_scale, "Loss scale for float16; null: dynamic.");
   v("loss_scale_growth_interval", a.loss_scale_growth_interval,
-    "Number of finite steps after which the loss scale doubles.");
+    "Consecutive finite steps after which the loss scale doubles.");
   v("max_skipped_steps", a.max_skipped_steps,
     "Maximum number of consecutive steps skipped because of non-finite gradients.");
-  v("loss_config", a.loss_config, "Options of the loss; null: its defaults.");
+  v("loss_config", a.loss_config, "Options of the loss; null: the defaults.");
   v("aux_loss_enabled", a.aux_loss_enabled, "Add the routers' load-balancing loss.");
   v("gradient_checkpointing", a.gradient_checkpointing, "Checkpointing policy; null: the model's.");
   v("lmhead_chunksize", a.lmhead_chunksize,
-    "Tokens whose logits are held at once; null: the model's setting, otherwise automatic.");
+    "Tokens whose logits are computed at once; null: the model's setting, otherwise automatic.");
   v("memory_limit", a.memory_limit,
-    "Memory in GiB that the estimate is compared with; null: what is free on the device.");
+    "Memory limit in GiB to compare the estimate with; null: the free memory of the device.");
   v("offload_optimizer", a.offload_optimizer,
-    "Keep the optimizer's states in the host's memory, and bring them to the GPU in parts for each step.");
+    "Keep optimizer states in host memory and copy them to the GPU in parts at each step.");
   v("fp8", a.fp8,
-    "Multiply in float8 in the model's linear layers, with scales rowwise or tensorwise; null: in the model's dtype.");
-  v("neftune_noise_alpha", a.neftune_noise_alpha, "Strength of the noise on embeddings in training; null: none.");
+    "Use float8 matrix products in linear layers, with rowwise or tensorwise scales; null: the model's dtype.");
+  v("neftune_noise_alpha", a.neftune_noise_alpha,
+    "NEFTune: strength of the noise added to embeddings in training; null: none.");
 
   v("do_train", a.do_train, "Train; false: only evaluate, which needs do_eval.");
   v("do_eval", a.do_eval, "Evaluate.");
   v("eval_batch_size", a.eval_batch_size, "Rows per evaluation step; null: total_batch_size.");
   v("evaluation_steps", a.evaluation_steps, "Steps between evaluations; null: after each epoch.");
   v("max_evaluation_steps", a.max_evaluation_steps, "Maximum number of batches per evaluation; null: all.");
-  v("per_epoch_evaluation_steps", a.per_epoch_evaluation_steps, "The same; the smaller of the two applies.");
+  v("per_epoch_evaluation_steps", a.per_epoch_evaluation_steps,
+    "Same as max_evaluation_steps; the smaller of the two applies.");
   v("early_stopping_patience", a.early_stopping_patience,
     "Stop after this many evaluations without improvement; null: never.");
   v("early_stopping_threshold", a.early_stopping_threshold, "Minimum change that counts as an improvement.");
   v("metric_for_best_model", a.metric_for_best_model, "The metric that decides which model is best.");
   v("greater_is_better", a.greater_is_better,
-    "Whether a higher value of that metric is better; null: unless its name ends with loss.");
+    "Whether higher values of that metric are better; null: yes, unless its name ends with loss.");
   v("load_best_model_at_end", a.load_best_model_at_end, "Load the best checkpoint's weights at the end.");
 
   v("save_steps", a.save_steps, "Steps between checkpoints; null or 0: only at the end.");
@@ -145,17 +146,17 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("truncation_mode", a.truncation_mode, "keep_end or keep_start.");
   v("shuffle_train_dataset", a.shuffle_train_dataset, "Shuffle the data for each epoch.");
   v("shuffle_seed_train", a.shuffle_seed_train, "Seed of the shuffling.");
-  v("group_by_length", a.group_by_length, "Make batches of rows of similar length, which saves padding.");
+  v("group_by_length", a.group_by_length, "Batch rows of similar length together, which saves padding.");
   v("seed", a.seed, "Seed of all other random numbers.");
   v("remove_unused_columns", a.remove_unused_columns, "Always true: unused columns never reach the model.");
   v("ids_to_pop_from_dataset", a.ids_to_pop_from_dataset, "Columns to drop from the data.");
   v("dataloader_num_workers", a.dataloader_num_workers,
-    "Threads that prepare examples ahead; 0: dataset_num_proc, otherwise two.");
+    "Threads that prefetch examples; 0: dataset_num_proc, otherwise two.");
   v("dataset_num_proc", a.dataset_num_proc, "Threads that tokenize; null: two, or one with bfd packing.");
   v("use_data_collator", a.use_data_collator, "Always true: rows are padded to the same length.");
 
   v("log_steps", a.log_steps, "Steps between log lines.");
-  v("report_steps", a.report_steps, "Steps between points of the TensorBoard curves.");
+  v("report_steps", a.report_steps, "Steps between points in TensorBoard.");
   v("report_metrics", a.report_metrics, "Write metrics.jsonl, TensorBoard's files and the report.");
   v("log_grad_norms", a.log_grad_norms, "Include the gradient norm in the metrics.");
   v("use_tensorboard", a.use_tensorboard, "Write TensorBoard event files.");
@@ -163,12 +164,12 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   list_fields(a.trackers, v);
   list_fields(a.previews, v);
   list_fields(a.push, v);
-  v("dashboard", a.dashboard, "Port of a live page on this machine; 0: any free one, true: 8265, null: no page.");
-  v("performance_mode", a.performance_mode, "Only train: no metrics, no reports.");
+  v("dashboard", a.dashboard, "Port of a live dashboard; 0: any free port, true: 8265, null: no dashboard.");
+  v("performance_mode", a.performance_mode, "Disable metrics and reports.");
   v("progress_bar_type", a.progress_bar_type, "tqdm or rich: a progress bar; json: lines of JSON; none.");
-  v("track_memory", a.track_memory, "Seconds between memory readings for the metric memory_max; 0: none.");
+  v("track_memory", a.track_memory, "Seconds between memory samples for the metric memory_max; 0: none.");
   v("verbose", a.verbose, "Print progress.");
-  v("profile", a.profile, "Steps to write as a Chrome trace: STEP or STEP:COUNT; null: none.");
+  v("profile", a.profile, "Steps to profile into a Chrome trace: STEP or STEP:COUNT; null: none.");
 }
 
 void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {

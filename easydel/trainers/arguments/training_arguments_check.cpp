@@ -126,12 +126,12 @@ void check_logs(const TrainingArguments& a, const ArgumentChecker& c) {
          "not name tensorboard if use_tensorboard is false", "tensorboard");
   if (a.dashboard) {
     c.rule(*a.dashboard >= 0 && *a.dashboard <= 65535, "dashboard", "be a port from 0 to 65535, or true", *a.dashboard);
-    c.rule(a.save_directory && a.writes_metrics(), "dashboard", "be used with metrics, which it shows", *a.dashboard);
+    c.rule(a.save_directory && a.writes_metrics(), "dashboard", "be used with metrics enabled", *a.dashboard);
   }
   const bool tracks =
       a.trackers.reports_to("wandb") || a.trackers.reports_to("mlflow") || a.trackers.reports_to("trackio");
   c.rule(!tracks || (a.save_directory && a.writes_metrics()), "report_to",
-         "be used with a save_directory and with metrics, which trackers get", "a tracker");
+         "be used with a save_directory and with metrics enabled", "a tracker");
 }
 
 void check_embedding(const TrainingArguments& a, const ArgumentChecker& c) {
@@ -151,8 +151,8 @@ void check_embedding(const TrainingArguments& a, const ArgumentChecker& c) {
   if (e.pooling_strategy)
     c.one_of("pooling_strategy", *e.pooling_strategy, {"last", "first", "mean", "weighted_mean", "max"});
   c.only(!a.lmhead_chunksize, "lmhead_chunksize", "be null with embedding", a.lmhead_chunksize.value_or(0),
-         "A vector has no logits over a vocabulary.");
-  constexpr std::string_view kNoRouters = "The balance of experts is not a part of this loss.";
+         "An embedding has no logits over the vocabulary.");
+  constexpr std::string_view kNoRouters = "This loss does not include the load-balancing loss of experts.";
   c.only(!a.aux_loss_enabled, "aux_loss_enabled", "be false with embedding", "true", kNoRouters);
   c.only(a.loss().auxiliary_loss_coefficient.value_or(0) == 0, "loss_config",
          "not set auxiliary_loss_coefficient with embedding", a.loss().auxiliary_loss_coefficient.value_or(0),
@@ -162,10 +162,10 @@ void check_embedding(const TrainingArguments& a, const ArgumentChecker& c) {
 void check_contrastive(const TrainingArguments& a, const ArgumentChecker& c) {
   const std::string must = "not be given with contrastive";
   c.only(!a.lmhead_chunksize, "lmhead_chunksize", must, a.lmhead_chunksize.value_or(0),
-         "A pair has no logits over a vocabulary.");
+         "A contrastive model has no logits over the vocabulary.");
   c.only(a.neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", must, a.neftune_noise_alpha.value_or(0),
-         "The noise is defined for decoders.");
-  c.only(!a.group_by_length, "group_by_length", must, "true", "Its texts are padded to one length.");
+         "NEFTune noise is defined for decoders.");
+  c.only(!a.group_by_length, "group_by_length", must, "true", "Its texts are padded to a fixed length.");
   constexpr std::string_view kNoRouters = "Neither tower has experts.";
   c.only(!a.aux_loss_enabled, "aux_loss_enabled", must, "true", kNoRouters);
   c.only(a.loss().auxiliary_loss_coefficient.value_or(0) == 0, "loss_config",
@@ -219,11 +219,11 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   const ArgumentChecker c(where);
   if (type == "reward" || type == "classification" || type == "prm") {
     c.only(!lmhead_chunksize, "lmhead_chunksize", concat("be null with ", type), lmhead_chunksize.value_or(0),
-           "A classifier has no logits over a vocabulary.");
+           "A classifier has no logits over the vocabulary.");
   }
   if (!has_previews(type) && previews.generation_interval)
     c.only(false, "generation_interval", concat("be null with ", type), *previews.generation_interval,
-           "Its model writes no text.");
+           "Its model does not generate text.");
   if (type == "embedding") check_embedding(*this, c);
   if (type == "contrastive") check_contrastive(*this, c);
   if (type == "reward") {
@@ -239,7 +239,7 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
   if (learns_from_rewards(type)) {
     c.only(neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", concat("be null or 0 with ", type),
-           neftune_noise_alpha.value_or(0), "Ratios compare the policy with itself, without noise.");
+           neftune_noise_alpha.value_or(0), "Probability ratios compare the policy with itself, without noise.");
   }
   // Of a group of one nothing can be told apart; ppo compares with its value model.
   if (learns_from_rewards(type) && !prefers_own_samples(type) && !is("ppo"))

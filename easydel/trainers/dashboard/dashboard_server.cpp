@@ -29,10 +29,10 @@ class DashboardPages {
 
   serve::HttpResponse answer(const serve::HttpRequest& request) const {
     const std::lock_guard lock(mutex_);
-    if (request.method != "GET") return serve::http_error(405, "Only GET is answered here.");
+    if (request.method != "GET") return serve::http_error(405, "Only GET is supported.");
     if (request.path == "/") return {.content_type = "text/html; charset=utf-8", .headers = {}, .body = page_};
     if (request.path == "/favicon.ico") return {.status = 204, .headers = {}, .body = {}};  // browsers ask for one
-    if (request.path != "/data") return serve::http_error(404, "There is / and /data.");
+    if (request.path != "/data") return serve::http_error(404, "Not found: there are / and /data.");
     if (request.query == version_) return {.status = 204, .headers = {}, .body = {}};
     return {.headers = {}, .body = data_};
   }

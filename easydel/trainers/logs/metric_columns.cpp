@@ -11,7 +11,7 @@
 namespace easydel {
 namespace {
 
-constexpr std::size_t kMostPreviews = 20;
+constexpr std::size_t kMaxPreviews = 20;
 
 std::size_t skip_space(std::string_view text, std::size_t at) {
   while (at < text.size() && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r')) ++at;
@@ -113,7 +113,7 @@ void MetricColumns::add(const Json& line) {
   }
   if (const Json* list = line.find("generations"); list && list->is_array() && list->size() > 0) {
     previews_.push_back(Json::object({{"step", *step}, {"generations", *list}}));
-    if (previews_.size() > kMostPreviews) previews_.erase(previews_.begin());
+    if (previews_.size() > kMaxPreviews) previews_.erase(previews_.begin());
   }
 }
 

@@ -163,7 +163,7 @@ void RunLog::begin_dashboard() {
     dashboard_ = std::make_unique<DashboardServer>(std::vector<fs::path>{*directory_}, http);
     log::info("[dashboard] listening on ", dashboard_->address());
   } catch (const Error& error) {
-    log::warning("[dashboard] the run has no page: ", error.what());
+    log::warning("[dashboard] the dashboard could not be started: ", error.what());
   }
 }
 

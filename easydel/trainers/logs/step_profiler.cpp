@@ -38,8 +38,8 @@ void StepProfiler::after(int64_t step) {
 void StepProfiler::finish(int64_t last_step) {
   if (is_recording_) write(last_step);
   if (!is_written_)
-    log::warning("[trainer] profile: no step was recorded; the steps asked for begin with ", steps_.first,
-                 ", and the run ended at ", last_step, ".");
+    log::warning("[trainer] profile: no step was recorded: the profile begins at step ", steps_.first,
+                 ", and the run ended at step ", last_step, ".");
 }
 
 void StepProfiler::write(int64_t last_step) {

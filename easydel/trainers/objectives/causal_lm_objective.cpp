@@ -15,9 +15,9 @@ class CausalLMObjective final : public Objective {
  public:
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const TextArguments& text = arguments.text;
-    require<NotSupportedError>(text.freeze_vision_tower,
-                               "[trainer] freeze_vision_tower must be true for a model of texts; got false. It has no "
-                               "tower.");
+    require<NotSupportedError>(
+        text.freeze_vision_tower,
+        "[trainer] freeze_vision_tower must be true for a text model; got false. It has no vision tower.");
     data::SftOptions options;
     options.dataset_text_field = text.dataset_text_field.value_or("text");
     // What packing cuts into pieces is not truncated first.

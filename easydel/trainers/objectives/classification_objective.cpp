@@ -72,7 +72,7 @@ class TextClassification final : public Classification {
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const KeyPlace where = [](std::string_view key) { return concat("[trainer] ", key); };
     ArgumentChecker(where).only(arguments.classification.image_field == ClassificationArguments().image_field,
-                                "image_field", "not be given for a classifier of texts",
+                                "image_field", "not be given for a text classifier",
                                 arguments.classification.image_field, "Set dataset_text_field.");
     data::TextCodec codec(tokenizer);
     return [codec, field = arguments.text.dataset_text_field.value_or("text"),
@@ -126,15 +126,15 @@ class ImageClassification final : public Classification {
   static void refuse_keys_of_texts(const TrainingArguments& arguments) {
     const KeyPlace where = [](std::string_view key) { return concat("[trainer] ", key); };
     const ArgumentChecker c(where);
-    constexpr std::string_view kNoText = "Its rows have images: set image_field.";
-    const std::string must = "not be given for a classifier of images";
+    constexpr std::string_view kNoText = "Its rows contain images: set image_field.";
+    const std::string must = "not be given for an image classifier";
     c.only(arguments.text.dataset_text_field.value_or("text") == "text", "dataset_text_field", must,
            arguments.text.dataset_text_field.value_or(""), kNoText);
     c.only(!arguments.text.add_special_tokens, "add_special_tokens", must,
            arguments.text.add_special_tokens.value_or(false) ? "true" : "false", kNoText);
     c.only(!arguments.max_length, "max_length", must, arguments.max_length.value_or(0), kNoText);
     c.only(arguments.neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", must,
-           arguments.neftune_noise_alpha.value_or(0), "It is noise on the embeddings of tokens.");
+           arguments.neftune_noise_alpha.value_or(0), "It adds noise to token embeddings.");
   }
 
   std::shared_ptr<const ImageProcessor> processor_;

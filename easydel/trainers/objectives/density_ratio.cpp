@@ -28,7 +28,7 @@ at::Tensor prompt_vectors(const BaseModule& model, const Batch& batch) {
 void DensityRatio::fit(const at::Tensor& vectors, const at::Tensor& labels) {
   const auto count = static_cast<double>(labels.size(0)), wanted = labels.sum().item<double>();
   require<ConfigError>(wanted > 0 && wanted < count,
-                       "[bco] underlying_distribution_matching needs rows with wanted and with unwanted answers; got ",
+                       "[bco] underlying_distribution_matching needs rows with desirable and undesirable answers; got ",
                        wanted, " and ", count - wanted, ". Otherwise set it to false.");
   const at::Tensor x = with_ones(vectors);
   const at::Tensor sizes = labels * (count / (2 * wanted)) + (1 - labels) * (count / (2 * (count - wanted)));

@@ -19,7 +19,7 @@ std::unique_ptr<Objective> make_objective(const std::string& trainer_type, std::
   if (trainer_type == "embedding") return make_embedding_objective();
   if (trainer_type == "contrastive") {
     require<ConfigError>(task == TaskType::ZeroShotImageClassification,
-                         "[make_objective] contrastive trains a model of texts and images, clip or siglip; got ",
+                         "[make_objective] contrastive needs a text-image model, clip or siglip; got ",
                          trained.model ? trained.model->type_name() : "no model", ".");
     return make_contrastive_objective(AutoImageProcessor::from_directory(trained.files), trained.model->config());
   }

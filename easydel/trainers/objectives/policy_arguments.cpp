@@ -34,28 +34,29 @@ std::string GrpoArguments::scaling() const {
 
 void list_drawing_fields(RolloutArguments& r, FieldVisitor& v) {
   v("max_prompt_length", r.max_prompt_length, "Maximum number of prompt tokens; null: no limit.");
-  v("max_completion_length", r.max_completion_length, "Maximum number of tokens of a completion.");
-  v("temperature", r.temperature, "Temperature of the sampling, and of the log-probabilities of the loss.");
-  v("top_p", r.top_p, "Sample from the most likely tokens with this probability together.");
-  v("top_k", r.top_k, "Sample from so many of the most likely tokens; null or 0: from all.");
-  v("min_p", r.min_p, "Sample from tokens with at least this share of the highest probability; null: from all.");
-  v("repetition_penalty", r.repetition_penalty, "Penalty of tokens that occurred; 1: none.");
+  v("max_completion_length", r.max_completion_length, "Maximum number of tokens per completion.");
+  v("temperature", r.temperature, "Temperature of sampling and of the log-probabilities in the loss.");
+  v("top_p", r.top_p, "Sample from the smallest set of most likely tokens with this total probability.");
+  v("top_k", r.top_k, "Sample from this many most likely tokens; null or 0: all.");
+  v("min_p", r.min_p, "Sample from tokens with at least this fraction of the highest probability; null: all.");
+  v("repetition_penalty", r.repetition_penalty, "Repetition penalty; 1: none.");
   v("rewards", r.rewards, "A reward, or a list: names, or objects with a type, its settings and a weight.");
   v("reward_weights", r.reward_weights, "Weights of the rewards; null: 1 each.");
   v("log_completions", r.log_completions, "Write completions.jsonl, and print some of them.");
-  v("num_completions_to_print", r.num_completions_to_print, "Completions that are printed of each generation.");
+  v("num_completions_to_print", r.num_completions_to_print, "Number of completions to print per generation.");
   v("disable_dropout", r.disable_dropout, "Train without dropout.");
 }
 
 void list_penalty_fields(RolloutArguments& r, FieldVisitor& v) {
-  v("presence_penalty", r.presence_penalty, "Taken from the score of tokens that the completion has.");
-  v("frequency_penalty", r.frequency_penalty, "The same for each time that it has them.");
-  v("repetition_penalty", r.repetition_penalty, "Penalty of tokens that occurred; 1: none.");
+  v("presence_penalty", r.presence_penalty, "Subtracted from the scores of tokens that occur in the completion.");
+  v("frequency_penalty", r.frequency_penalty,
+    "Subtracted from a token's score for each time it occurs in the completion.");
+  v("repetition_penalty", r.repetition_penalty, "Repetition penalty; 1: none.");
 }
 
 void list_sampling_fields(RolloutArguments& r, FieldVisitor& v) {
   list_drawing_fields(r, v);
-  v("num_iterations", r.num_iterations, "How many times each completion is trained on.");
+  v("num_iterations", r.num_iterations, "Number of times each completion is trained on.");
   v("steps_per_generation", r.steps_per_generation, "Optimizer steps whose completions are generated together.");
 }
 
@@ -65,42 +66,44 @@ void list_fields(RolloutArguments& r, FieldVisitor& v) {
 }
 
 void list_group_fields(RolloutArguments& r, FieldVisitor& v) {
-  v("num_return_sequences", r.num_return_sequences, "Completions for each prompt.", {"num_generations"});
-  v("mask_truncated_completions", r.mask_truncated_completions, "Completions that did not end do not count.",
+  v("num_return_sequences", r.num_return_sequences, "Completions per prompt.", {"num_generations"});
+  v("mask_truncated_completions", r.mask_truncated_completions, "Exclude truncated completions from the loss.",
     {"max_len_mask"});
   v("tools", r.tools, "Programs that the model may call: objects with name, command, description and parameters.");
   v("max_tool_calling_iterations", r.max_tool_calling_iterations,
-    "How many times a completion may go on after tool calls; null: no limit.");
+    "Maximum number of rounds of tool calls per completion; null: no limit.");
 }
 
 void list_fields(OnlineArguments& o, std::string_view type, FieldVisitor& v) {
   v("beta", o.beta, "How strongly the policy is kept close to the reference.");
   v("missing_eos_penalty", o.missing_eos_penalty,
-    "What is taken from the reward of a completion that did not end; null: nothing.");
+    "Subtracted from the reward of a completion without an end token; null: nothing.");
   if (type != "nash_md") v("loss_type", o.loss_type, "sigmoid or ipo.");
   if (type == "xpo") v("alpha", o.alpha, "Weight of the log-probability of the reference's completions.");
-  if (type == "nash_md") v("mixture_coef", o.mixture_coef, "Share of the reference in the mixture; 0: the policy.");
+  if (type == "nash_md")
+    v("mixture_coef", o.mixture_coef, "Weight of the reference model in the mixture; 0: only the policy.");
 }
 
 void list_fields(GrpoArguments& g, FieldVisitor& v) {
-  v("beta", g.beta, "Weight of the divergence from the reference; 0: no reference.");
-  v("epsilon", g.epsilon, "How far below 1 a ratio counts.");
+  v("beta", g.beta, "Weight of the KL divergence from the reference model; 0: no reference model.");
+  v("epsilon", g.epsilon, "Lower clip range: ratios are clipped at 1 - epsilon.");
   v("epsilon_high", g.epsilon_high,
-    "How far above 1 a ratio counts, with cispo the most that it counts; null: epsilon.");
-  v("delta", g.delta, "The most that a ratio counts for a negative advantage; null: no limit.");
+    "Upper clip range: ratios are clipped at 1 + epsilon_high, with cispo at epsilon_high; null: epsilon.");
+  v("delta", g.delta, "Upper bound of ratios for negative advantages (two-sided clipping); null: none.");
   v("loss_type", g.loss_type, "grpo, bnpo, dr_grpo, dapo, luspo, cispo, sapo or vespo.");
   v("importance_sampling_level", g.importance_sampling_level, "token, or sequence: GSPO.");
   v("scale_rewards", g.scale_rewards,
-    "What advantages are divided by: the standard deviation of a group or batch; none.");
-  v("top_entropy_quantile", g.top_entropy_quantile, "The share of tokens, by entropy, that the policy's loss has.");
+    "Divide advantages by the standard deviation of the group or batch; none: do not.");
+  v("top_entropy_quantile", g.top_entropy_quantile,
+    "Fraction of tokens, those with the highest entropy, in the policy loss.");
   v("replay_buffer_size", g.replay_buffer_size,
-    "Groups kept to be trained on again where all rewards of a group are the same; 0: none.");
-  v("use_bias_correction_kl", g.use_bias_correction_kl, "Multiply the divergence by the ratio.");
+    "Number of groups kept for replay in place of groups whose rewards are all the same; 0: none.");
+  v("use_bias_correction_kl", g.use_bias_correction_kl, "Multiply the KL divergence by the importance ratio.");
   v("sapo_temperature_pos", g.sapo_temperature_pos, "Temperature of sapo for positive advantages.");
-  v("sapo_temperature_neg", g.sapo_temperature_neg, "The same for the others.");
-  v("vespo_k_pos", g.vespo_k_pos, "Power of vespo's weight for advantages that are not negative.");
+  v("sapo_temperature_neg", g.sapo_temperature_neg, "Temperature of sapo for other advantages.");
+  v("vespo_k_pos", g.vespo_k_pos, "Exponent of vespo's weight for non-negative advantages.");
   v("vespo_lambda_pos", g.vespo_lambda_pos, "Decay of it.");
-  v("vespo_k_neg", g.vespo_k_neg, "Power of vespo's weight for negative advantages.");
+  v("vespo_k_neg", g.vespo_k_neg, "Exponent of vespo's weight for negative advantages.");
   v("vespo_lambda_neg", g.vespo_lambda_neg, "Decay of it.");
   v("sync_ref_model", g.sync_ref_model, "Periodically move the reference towards the policy; not supported.");
   v("ref_model_mixup_alpha", g.ref_model_mixup_alpha, "Weight of the policy in such an update; not supported.");
@@ -110,32 +113,30 @@ void list_fields(GrpoArguments& g, FieldVisitor& v) {
 void list_fields(GfpoArguments& g, FieldVisitor& v) {
   v("num_remains_in_group", g.num_remains_in_group, "Completions of a group that are trained on; null: all.");
   v("filter_by_length", g.filter_by_length, "Keep short completions.");
-  v("filter_by_efficiency", g.filter_by_efficiency, "Keep completions with much reward for each token.");
+  v("filter_by_efficiency", g.filter_by_efficiency, "Keep completions with a high reward per token.");
   v("length_weight", g.length_weight, "Weight of filter_by_length.");
   v("efficiency_weight", g.efficiency_weight, "Weight of filter_by_efficiency.");
 }
 
 void list_fields(RlvrArguments& r, FieldVisitor& v) {
-  v("answer_key", r.answer_key, "Column with the right number, for the reward numeric; null: no such reward.");
+  v("answer_key", r.answer_key, "Column with the correct number, for the reward numeric; null: no such reward.");
   v("test_key", r.test_key, "Column with tests of code; not supported.");
-  v("format_pattern", r.format_pattern, "Pattern to be found in a completion, for the reward regex; null: none.");
-  v("format_reward_weight", r.format_reward_weight, "Weight of it.");
+  v("format_pattern", r.format_pattern, "Pattern to find in a completion, for the reward regex; null: none.");
+  v("format_reward_weight", r.format_reward_weight, "Weight of that reward.");
   v("length_penalty_target", r.length_penalty_target,
-    "Tokens that a completion should have, for the reward length; null: any.");
-  v("length_penalty_weight", r.length_penalty_weight, "Weight of it.");
-  v("reward_clip_range", r.reward_clip_range,
-    "The most that a reward counts, and its opposite the least; null: no limits.");
+    "Target length of a completion in tokens, for the reward length; null: any.");
+  v("length_penalty_weight", r.length_penalty_weight, "Weight of that reward.");
+  v("reward_clip_range", r.reward_clip_range, "Clip rewards to this magnitude; null: no clipping.");
   v("difficulty_key", r.difficulty_key, "Column with the difficulty of a prompt; not supported.");
-  v("difficulty_loss_weight", r.difficulty_loss_weight, "Weight losses by it; not supported.");
+  v("difficulty_loss_weight", r.difficulty_loss_weight, "Weight losses by the difficulty; not supported.");
 }
 
 void list_fields(RlooArguments& r, FieldVisitor& v) {
-  v("beta", r.beta, "How much the divergence from the reference lowers a reward; 0: no reference.");
-  v("epsilon", r.epsilon, "How far below 1 the ratio of a completion counts.");
-  v("epsilon_high", r.epsilon_high, "How far above 1 it counts; null: epsilon.");
-  v("normalize_advantages", r.normalize_advantages,
-    "Divide advantages by their standard deviation, around their mean.");
-  v("reward_clip_range", r.reward_clip_range, "The least and the most that a reward counts; null: no limits.");
+  v("beta", r.beta, "Coefficient of the KL penalty in the reward; 0: no reference model.");
+  v("epsilon", r.epsilon, "Lower clip range: the ratio of a completion is clipped at 1 - epsilon.");
+  v("epsilon_high", r.epsilon_high, "Upper clip range: it is clipped at 1 + epsilon_high; null: epsilon.");
+  v("normalize_advantages", r.normalize_advantages, "Normalize advantages to mean 0 and standard deviation 1.");
+  v("reward_clip_range", r.reward_clip_range, "Clip rewards to this range; null: no clipping.");
 }
 
 }  // namespace easydel

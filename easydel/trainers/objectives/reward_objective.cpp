@@ -34,8 +34,8 @@ class RewardObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments&, const ObjectiveData&) override {
     require<ConfigError>(model.config().num_labels() == 1,
-                         "[reward] a reward is one number: num_labels must be 1; got ", model.config().num_labels(),
-                         ".");
+                         "[reward] num_labels must be 1, since a reward is one number; got ",
+                         model.config().num_labels(), ".");
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {

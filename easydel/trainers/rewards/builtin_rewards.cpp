@@ -194,7 +194,7 @@ Json to_reward_request(const RewardInput& input) {
 std::optional<double> score_of(const Json& answer, const std::string& where) {
   if (answer.is_null()) return std::nullopt;
   require<IoError>(answer.is_number() && std::isfinite(answer.as_double()), where,
-                   " must answer with a number or null for each completion; got ", answer.dump().substr(0, 200), ".");
+                   " must return a number or null for each completion; got ", answer.dump().substr(0, 200), ".");
   return answer.as_double();
 }
 

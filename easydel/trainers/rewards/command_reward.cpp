@@ -18,8 +18,7 @@ RewardScores ask(LineProcess& process, const std::vector<RewardInput>& inputs, s
     try {
       scores.push_back(score_of(Json::parse(line), process.name()));
     } catch (const FormatError&) {
-      process.give_up(
-          concat("must answer with a number or null for each completion; got \"", line.substr(0, 200), "\""));
+      process.give_up(concat("must return a number or null for each completion; got \"", line.substr(0, 200), "\""));
     }
   });
   return scores;

@@ -38,9 +38,8 @@ class HttpReward final : public Reward {
     const Json answer = Json::parse(response.body, {.where = where});
     const Json& scores = answer.is_object() ? answer.at("rewards") : answer;
     require<IoError>(scores.is_array() && scores.size() == inputs.size(), where,
-                     " must answer with a list of a number or null for each of the ", inputs.size(),
-                     " completions; got ", scores.is_array() ? concat(scores.size()) : std::string(scores.type_name()),
-                     ".");
+                     " must return a list with a number or null for each of the ", inputs.size(), " completions; got ",
+                     scores.is_array() ? concat(scores.size()) : std::string(scores.type_name()), ".");
     RewardScores all;
     for (const Json& each : scores.as_array()) all.push_back(score_of(each, where));
     return all;

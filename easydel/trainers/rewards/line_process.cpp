@@ -33,11 +33,11 @@ std::string joined_words(const std::vector<std::string>& words) {
 LineProcess::LineProcess(const std::string& where, const std::vector<std::string>& command)
     : name_(where + " \"" + joined_words(command) + "\"") {
   int in[2], out[2];
-  require<IoError>(pipe2(in, O_CLOEXEC) == 0, name_, ": a pipe cannot be made: ", std::strerror(errno), ".");
+  require<IoError>(pipe2(in, O_CLOEXEC) == 0, name_, ": a pipe cannot be created: ", std::strerror(errno), ".");
   if (pipe2(out, O_CLOEXEC) != 0) {
     close(in[0]);
     close(in[1]);
-    fail<IoError>(name_, ": a pipe cannot be made: ", std::strerror(errno), ".");
+    fail<IoError>(name_, ": a pipe cannot be created: ", std::strerror(errno), ".");
   }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -107,7 +107,7 @@ void LineProcess::ask(const std::vector<std::string>& lines, double timeout,
       deadline = Clock::now() + std::chrono::duration<double>(timeout);
     }
   }
-  if (!rest_.empty()) give_up(concat("wrote more than one line for a question: ", rest_.substr(0, 200)));
+  if (!rest_.empty()) give_up(concat("wrote more than one line for a request: ", rest_.substr(0, 200)));
 }
 
 std::size_t LineProcess::send(const std::string& text, std::size_t sent) {
@@ -124,7 +124,7 @@ std::size_t LineProcess::send(const std::string& text, std::size_t sent) {
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (count >= 0) return static_cast<std::size_t>(count);
-  if (error != EAGAIN && error != EINTR) give_up(concat("reads no more: ", std::strerror(error)));
+  if (error != EAGAIN && error != EINTR) give_up(concat("stopped reading: ", std::strerror(error)));
   return 0;
 }
 

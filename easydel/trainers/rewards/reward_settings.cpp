@@ -40,7 +40,7 @@ std::string RewardSettings::text(const std::string& key, const std::optional<std
   const Json* value = take(key, !otherwise);
   if (!value) return *otherwise;
   require<ConfigError>(value->is_string() && !value->as_string().empty(), where_, " ", key, " of ", type_,
-                       " must be a text; got ", value->dump(), ".");
+                       " must be a string; got ", value->dump(), ".");
   return value->as_string();
 }
 
@@ -73,7 +73,7 @@ std::vector<std::string> RewardSettings::words(const std::string& key) {
   std::vector<std::string> words;
   if (value->is_array()) {
     for (const Json& word : value->as_array()) {
-      require<ConfigError>(word.is_string(), where_, " ", key, " of ", type_, " must be a list of texts; got ",
+      require<ConfigError>(word.is_string(), where_, " ", key, " of ", type_, " must be a list of strings; got ",
                            value->dump(), ".");
       words.push_back(word.as_string());
     }
@@ -88,8 +88,8 @@ std::vector<std::string> RewardSettings::words(const std::string& key) {
       }
     }
   }
-  require<ConfigError>(!words.empty(), where_, " ", key, " of ", type_, " must be a list of texts; got ", value->dump(),
-                       ".");
+  require<ConfigError>(!words.empty(), where_, " ", key, " of ", type_, " must be a list of strings; got ",
+                       value->dump(), ".");
   return words;
 }
 

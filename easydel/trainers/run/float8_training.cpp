@@ -42,18 +42,18 @@ class Float8Transform final : public ModuleTransform {
 Float8Layers train_in_float8(BaseModule& model, operations::Float8Scales scales) {
   operations::require_float8(model.options().device, scales);
   require<ConfigError>(adapter_names(model).empty(),
-                       "[float8] adapters cannot be trained in float8, which is for the weights of the model. Train "
+                       "[float8] float8 is for the model's own weights, not for adapters. Train "
                        "without fp8, or without adapters.");
   require<ConfigError>(!is_quantized(model),
-                       "[float8] the model's weights are quantized, and their products have codes already. Load the "
+                       "[float8] the model's weights are already quantized. Load the "
                        "model without quantization, or train without fp8.");
   Float8Layers layers;
   for_linears(model, false, [&](Linear& linear, bool is_router) {
     ++(!is_router && Float8Weight::fits(linear) ? layers.converted : layers.left);
   });
-  require<ConfigError>(layers.converted > 0, "[float8] no linear map of ", model.type_name(),
-                       " can be multiplied in float8: both of its sizes must be multiples of ",
-                       operations::kFloat8Multiple, " on each rank. Train without fp8.");
+  require<ConfigError>(layers.converted > 0, "[float8] no linear layer of ", model.type_name(),
+                       " can use float8 products: both of its sizes must be multiples of ", operations::kFloat8Multiple,
+                       " on each rank. Train without fp8.");
   model.transform(std::make_shared<const Float8Transform>(scales));
   return layers;
 }

@@ -91,12 +91,12 @@ Metrics Trainer::Impl::evaluate() {
     const double count = objective.count_items(all);
     std::map<std::string, double> totals;
     add_numbers(all, totals);
-    // The last batch is short. Where labels say what counts, rows that count in nothing fill it up; where all rows
-    // count, the model is given those that are there, and ranks have as many as it deals out to them.
+    // The last batch is short. Where labels decide what counts, it is padded with rows without labels; where all
+    // rows count, the model gets only the rows that are there, and splits them over the ranks.
     const bool all_count = examples < size && each == 1 && !is_token_task(objective.task());
-    const int64_t dealt = all_count ? (examples + parts - 1) / parts * parts : size;
-    const OwnRows own = own_rows(dealt, parallel());
-    while (static_cast<int64_t>(all.size()) < dealt * each) {
+    const int64_t padded = all_count ? (examples + parts - 1) / parts * parts : size;
+    const OwnRows own = own_rows(padded, parallel());
+    while (static_cast<int64_t>(all.size()) < padded * each) {
       BatchRow filler = all.front();
       filler.labels.assign(filler.input_ids.size(), -100);
       filler.target_ids.assign(filler.target_ids.size(), -100);
@@ -105,7 +105,7 @@ Metrics Trainer::Impl::evaluate() {
     }
     for (int64_t i = own.first * each; i < (own.first + own.count) * each; ++i)
       rows.push_back(all[static_cast<std::size_t>(i)]);
-    Batch batch = make_batch(rows, batch_options(dealt * each, arguments), parallel());
+    Batch batch = make_batch(rows, batch_options(padded * each, arguments), parallel());
     if (all_count) batch = batch.first_rows(examples);
     const LossContext context{.arguments = arguments, .items = std::max(count, 1.0), .share = 1, .totals = totals};
     const ObjectiveLoss out = objective.loss(*options_.model, batch, context);

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 void Trainer::Impl::load_weights_from(const fs::path& path) {
   if (const auto along = options_.objective->trained_along()) {
     require<IoError>(fs::is_directory(path / kCompanionFolder), "[resume_from] ", path.string(),
-                     " has no value model: it is no checkpoint of ", options_.trainer_type, ".");
+                     " has no value model: it is not a checkpoint of ", options_.trainer_type, ".");
     reload_weights(*along, path / kCompanionFolder);
   }
   if (const auto names = adapter_names(*options_.model); !names.empty()) {

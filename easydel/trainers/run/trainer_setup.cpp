@@ -199,8 +199,8 @@ void Trainer::Impl::make_float8() {
                              ", whose model also writes completions; got ", *args().fp8, ". Train in bfloat16.");
   const Float8Layers layers = train_in_float8(*options_.model, operations::parse_float8(*args().fp8));
   if (is_first() && args().verbose)
-    log::info("[trainer] fp8 ", *args().fp8, ": ", layers.converted, " linear maps multiply in float8, ", layers.left,
-              " others of the layers do not, nor do embeddings, heads and stacked experts.");
+    log::info("[trainer] fp8 ", *args().fp8, ": ", layers.converted, " linear layers use float8 products, ",
+              layers.left, " other linear layers do not, nor do embeddings, heads and stacked experts.");
 }
 
 namespace {
@@ -274,8 +274,8 @@ void Trainer::Impl::make_optimizer() {
   tx_ = options_.tx ? options_.tx : made.tx;
   if (a.offload_optimizer) {
     require<NotSupportedError>(device().is_cuda() && !parallel(),
-                               "[trainer] offload_optimizer must be false on a CPU, where states are in its memory, "
-                               "and on a mesh, which splits them (sharding.zero_stage); got true.");
+                               "[trainer] offload_optimizer must be false on a CPU, whose memory holds the states "
+                               "anyway, and on a mesh, which shards them (sharding.zero_stage); got true.");
     tx_ = optim::offloaded(std::move(tx_));
   }
   schedule_ = made.schedule;

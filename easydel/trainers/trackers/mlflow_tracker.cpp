@@ -15,7 +15,7 @@ namespace easydel {
 namespace {
 
 constexpr const char* kIdTag = "easydel.run_id";
-constexpr std::size_t kMostParams = 100, kMostMetrics = 1000;  // of one request
+constexpr std::size_t kMaxParams = 100, kMaxMetrics = 1000;  // of one request
 constexpr std::size_t kLongestValue = 500, kLongestKey = 250;
 
 // The characters that names may have; others become "_".
@@ -98,9 +98,9 @@ class MlflowTracker final : public Tracker {
     if (has_params) return;  // those of a run do not change
     Json params = Json::array();
     add_params(run.config, "", params);
-    for (std::size_t i = 0; i < params.size(); i += kMostParams) {
+    for (std::size_t i = 0; i < params.size(); i += kMaxParams) {
       Json some = Json::array();
-      for (std::size_t j = i; j < std::min(i + kMostParams, params.size()); ++j) some.push_back(params.at(j));
+      for (std::size_t j = i; j < std::min(i + kMaxParams, params.size()); ++j) some.push_back(params.at(j));
       post("runs/log-batch", Json::object({{"run_id", run_id_}, {"params", some}}));
     }
   }
@@ -112,7 +112,7 @@ class MlflowTracker final : public Tracker {
       metrics = Json::array();
     };
     for (const TrackedRow& row : rows) {
-      if (metrics.size() + row.values.size() > kMostMetrics) send();
+      if (metrics.size() + row.values.size() > kMaxMetrics) send();
       for (const auto& [name, value] : row.values) {
         metrics.push_back(Json::object({{"key", mlflow_name(name)},
                                         {"value", strict_number(value)},
@@ -177,7 +177,7 @@ std::unique_ptr<Tracker> make_mlflow_tracker(const TrainingArguments& arguments,
                        "its URL; `mlflow server` starts one.");
   require<NotSupportedError>(uri.starts_with("http://") || uri.starts_with("https://"),
                              "[mlflow] MLFLOW_TRACKING_URI must be the URL of a server, http://HOST:PORT; got ", uri,
-                             ". `mlflow server` starts one for a database or a folder.");
+                             ". Start one with `mlflow server`.");
   return std::make_unique<MlflowTracker>(arguments.trackers, uri, default_project(arguments), run, std::move(stop));
 }
 

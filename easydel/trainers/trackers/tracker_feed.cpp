@@ -40,7 +40,8 @@ void TrackerFeed::finish(bool succeeded) {
   if (is_given_up_) requests_.request_stop();
   thread_.join();
   if (const std::size_t lost = rows_.size() + left_out_; lost > 0 || is_given_up_)
-    log::warning("[", tracker_->name(), "] ", lost, " rows of metrics did not arrive; metrics.jsonl has all.");
+    log::warning("[", tracker_->name(), "] ", lost,
+                 " rows of metrics were not received; metrics.jsonl has all of them.");
 }
 
 // What waits, as one call. The lock is free meanwhile, and what fails is put back.
@@ -69,7 +70,7 @@ bool TrackerFeed::send(std::unique_lock<std::mutex>& lock) {
   }
   if (!problem.empty() && !has_warned_) {
     has_warned_ = true;
-    log::warning("[", tracker_->name(), "] ", problem, " The run goes on; what is missing is sent again later.");
+    log::warning("[", tracker_->name(), "] ", problem, " Training continues; missing data is sent again later.");
   }
   lock.lock();
   if (!was_sent) rows_.insert(rows_.begin(), rows.begin(), rows.end());

@@ -13,14 +13,14 @@ namespace easydel::serve {
 namespace {
 
 constexpr std::array<RefusedField, 8> kRefused{{
-    {"prompt", "the model hears without a text before it"},
+    {"prompt", "prompts are not supported"},
     {"include", "log-probabilities of transcriptions are not computed"},
-    {"chunking_strategy", "recordings are cut into windows by the times that the model writes"},
-    {"known_speaker_names", "speakers are not told apart"},
-    {"known_speaker_references", "speakers are not told apart"},
-    {"hotwords", "the model hears without a text before it"},
+    {"chunking_strategy", "recordings are split into windows at the timestamps that the model predicts"},
+    {"known_speaker_names", "speaker diarization is not supported"},
+    {"known_speaker_references", "speaker diarization is not supported"},
+    {"hotwords", "prompts are not supported"},
     {"max_completion_tokens", "answers are as long as generation_config.json allows"},
-    {"seed", "what is drawn at a temperature is the same each time"},
+    {"seed", "sampling is always deterministic"},
 }};
 
 // The fields as a JSON object, as if they had come in one; a name that ends in [] is a list. Numbers and booleans have

@@ -8,20 +8,20 @@ namespace easydel::serve {
 namespace {
 
 constexpr std::array<RefusedField, 17> kChatRefused{{
-    {"audio", "answers are text"},
+    {"audio", "only text is generated"},
     {"function_call", "it is deprecated; use tool_choice"},
     {"functions", "it is deprecated; use tools"},
     {"prediction", "predicted output is not used"},
     {"web_search_options", "the server does not search"},
     {"logits_processors", "requests cannot bring code"},
-    {"mm_processor_kwargs", "images are prepared as the model's files say"},
+    {"mm_processor_kwargs", "images are processed as the model's files specify"},
     {"bad_words", "use logit_bias"},
     {"allowed_token_ids", "use logit_bias or a grammar"},
     {"cache_salt", "the prefix cache is shared"},
     {"kv_transfer_params", "the cache is not transferred"},
     {"vllm_xargs", "it belongs to another engine"},
     {"guided_decoding_backend", "there is one backend"},
-    {"guided_whitespace_pattern", "white space is the grammar's"},
+    {"guided_whitespace_pattern", "whitespace is determined by the grammar"},
     {"media_io_kwargs", "images are decoded in one way"},
     {"thinking_token_budget", "reasoning has no budget of its own; use max_completion_tokens"},
     {"suffix", "it belongs to completions of code models"},

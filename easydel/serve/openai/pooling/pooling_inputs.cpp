@@ -9,7 +9,7 @@ std::vector<int32_t> pooling_ids(const Json& list, const std::string& path) {
   std::vector<int32_t> ids;
   for (const Json& value : list.as_array()) {
     const bool fits = value.is_int() && value.as_int() >= 0 && value.as_int() <= std::numeric_limits<int32_t>::max();
-    require_field(fits, path, path, " must have token ids alone; got ", value.dump(), ".");
+    require_field(fits, path, path, " must contain only token ids; got ", value.dump(), ".");
     ids.push_back(static_cast<int32_t>(value.as_int()));
   }
   return ids;
@@ -22,7 +22,7 @@ const Json& pooling_required(Fields& fields, std::string_view name) {
 }
 
 void pooling_count(const Json& list, const std::string& path) {
-  require_field(list.size() > 0 && list.size() <= kPoolingMost, path, path, " must have 1 to ", kPoolingMost,
+  require_field(list.size() > 0 && list.size() <= kMaxPoolingInputs, path, path, " must have 1 to ", kMaxPoolingInputs,
                 " entries; got ", list.size(), ".");
 }
 

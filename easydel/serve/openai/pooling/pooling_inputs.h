@@ -12,7 +12,7 @@
 
 namespace easydel::serve {
 
-inline constexpr std::size_t kPoolingMost = 2048;  // inputs of a request, as OpenAI has it
+inline constexpr std::size_t kMaxPoolingInputs = 2048;  // inputs of a request, as OpenAI has it
 
 inline constexpr std::array<RefusedField, 3> kPoolingRefused{{
     {"truncate_prompt_tokens", "an input that is too long is refused, not cut"},

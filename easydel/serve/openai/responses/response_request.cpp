@@ -15,7 +15,7 @@ constexpr std::array<RefusedField, 9> kResponseRefused{{
     {"context_management", "the context is not compacted"},
     {"moderation", "there is no moderation"},
     {"prompt_cache_options", "the prefix cache has no settings of a request"},
-    {"image", "this model takes text alone"},
+    {"image", "this model accepts only text"},
     {"access_programs", "there are none"},
     {"max_tokens", "its name is max_output_tokens here"},
     {"response_format", "its name is text.format here"},

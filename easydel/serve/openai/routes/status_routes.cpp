@@ -9,7 +9,7 @@ namespace {
 void status_health(ApiCall& call) {
   const bool healthy = call.service->engine->stats().healthy;
   if (healthy) return call.reply.send({.status = 200, .content_type = "text/plain", .headers = {}, .body = {}});
-  throw ApiError(503, "the engine has failed and takes no more requests.", "", "engine_dead");
+  throw ApiError(503, "the engine has failed and accepts no more requests.", "", "engine_dead");
 }
 
 void status_version(ApiCall& call) {

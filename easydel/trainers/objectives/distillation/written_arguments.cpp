@@ -18,20 +18,21 @@ bool has_teacher(std::string_view type) {
 void list_fields(WrittenDistillationArguments& w, std::string_view type, FieldVisitor& v) {
   RolloutArguments& r = w.rollout;
   v("max_prompt_length", r.max_prompt_length, "Maximum number of prompt tokens; null: no limit.");
-  v("max_completion_length", r.max_completion_length, "Maximum number of tokens of a completion.");
-  v("num_generations_per_prompt", r.num_return_sequences, "Completions for each prompt.");
-  v("temperature_sampling", r.temperature, "Temperature of the sampling.");
-  v("top_p", r.top_p, "Sample from the most likely tokens with this probability together.");
-  v("top_k", r.top_k, "Sample from so many of the most likely tokens; null or 0: from all.");
+  v("max_completion_length", r.max_completion_length, "Maximum number of tokens per completion.");
+  v("num_generations_per_prompt", r.num_return_sequences, "Completions per prompt.");
+  v("temperature_sampling", r.temperature, "Sampling temperature.");
+  v("top_p", r.top_p, "Sample from the smallest set of most likely tokens with this total probability.");
+  v("top_k", r.top_k, "Sample from this many most likely tokens; null or 0: all.");
   list_penalty_fields(r, v);
   if (type == "seq_kd") return;
   v("temperature", w.temperature, "Softmax temperature of both models.");
   v("alpha", w.alpha, "Weight of the loss.");
-  v("logits_chunk_size", w.logits_chunk_size, "Tokens whose logits are held at once; null: automatic.");
+  v("logits_chunk_size", w.logits_chunk_size, "Tokens whose logits are computed at once; null: automatic.");
   if (type == "on_policy_distillation")
-    v("generate_with_teacher", w.generate_with_teacher, "The teacher writes the completions, not the student.");
+    v("generate_with_teacher", w.generate_with_teacher,
+      "Generate completions with the teacher instead of the student.");
   if (type == "sparse_distillation")
-    v("top_k_teacher", w.top_k_teacher, "Most likely tokens of the teacher that the student learns from.");
+    v("top_k_teacher", w.top_k_teacher, "Number of the teacher's most likely tokens that the student is trained on.");
 }
 
 void check_written(const WrittenDistillationArguments& w, const ArgumentChecker& c) {

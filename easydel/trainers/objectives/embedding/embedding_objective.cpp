@@ -59,8 +59,7 @@ class EmbeddingObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     require<NotSupportedError>(model.main_input_name() == "input_ids" && !is_seq2seq(model),
-                               "[embedding] trains a model of one text: a decoder, or an encoder such as bert; got ",
-                               model.type_name(), ".");
+                               "[embedding] needs a decoder, or an encoder such as bert; got ", model.type_name(), ".");
     const EmbeddingArguments& e = arguments.embedding;
     for (const int64_t size : e.matryoshka_dims.value_or(std::vector<int64_t>()))
       require<ConfigError>(size <= model.config().hidden_size,

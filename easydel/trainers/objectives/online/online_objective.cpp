@@ -72,7 +72,7 @@ class OnlineObjective final : public Objective {
     require_room(model, rollout, type_);
     require<NotSupportedError>(
         type_ != "nash_md" || parts_.opponent_rollouts || !model.parallel() || model.parallel()->is_single(),
-        "[nash_md] a mixture of two models is not sampled on a mesh. Use one device, or xpo.");
+        "[nash_md] sampling from a mixture of two models is not supported on a mesh. Use one device, or xpo.");
   }
 
   GeneratedRows generate(const std::shared_ptr<BaseModule>& model,

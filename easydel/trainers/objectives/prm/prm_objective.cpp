@@ -35,8 +35,9 @@ class PrmObjective final : public Objective {
   }
 
   void prepare(const BaseModule& model, const TrainingArguments&, const ObjectiveData&) override {
-    require<ConfigError>(model.config().num_labels() == 2, "[prm] a step is right or wrong: num_labels must be 2; got ",
-                         model.config().num_labels(), ".");
+    require<ConfigError>(model.config().num_labels() == 2,
+                         "[prm] num_labels must be 2, for right and wrong steps; got ", model.config().num_labels(),
+                         ".");
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {

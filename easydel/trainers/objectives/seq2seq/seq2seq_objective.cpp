@@ -1,4 +1,4 @@
-// What an encoder-decoder writes for what it reads or hears.
+// Training of encoder-decoders, from text or speech to text.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace easydel {
 namespace {
 
 // Keys of sft that say something of one sequence.
-void refuse_keys_of_decoders(const TrainingArguments& arguments, bool hears) {
+void refuse_keys_of_decoders(const TrainingArguments& arguments, bool is_speech) {
   const KeyPlace where = [](std::string_view key) { return concat("[trainer] ", key); };
   const ArgumentChecker c(where);
   const TextArguments& text = arguments.text;
-  constexpr std::string_view kTwo = "An encoder-decoder reads one sequence and writes another; rows are padded.";
-  constexpr std::string_view kTarget = "The target alone counts in the loss of an encoder-decoder.";
+  constexpr std::string_view kTwo = "Rows of an encoder-decoder are padded.";
+  constexpr std::string_view kTarget = "The loss of an encoder-decoder is computed only on the target.";
   c.only(!text.packing, "packing", "be false for an encoder-decoder", "true", kTwo);
   c.only(!text.eval_packing.value_or(false), "eval_packing", "be false for an encoder-decoder", "true", kTwo);
   c.only(!text.padding_free, "padding_free", "be false for an encoder-decoder", "true", kTwo);
@@ -28,13 +28,13 @@ void refuse_keys_of_decoders(const TrainingArguments& arguments, bool hears) {
          kTarget);
   c.only(!text.train_on_inputs.value_or(false), "train_on_inputs", "be false for an encoder-decoder", "true", kTarget);
   c.only(!text.assistant_only_loss, "assistant_only_loss", "be false for an encoder-decoder", "true", kTarget);
-  c.only(hears || text.dataset_text_field.value_or("text") == "text", "dataset_text_field",
+  c.only(is_speech || text.dataset_text_field.value_or("text") == "text", "dataset_text_field",
          "not be given for an encoder-decoder", text.dataset_text_field.value_or(""),
          "It reads prompt and completion; format_fields renames columns.");
   c.only(text.freeze_vision_tower, "freeze_vision_tower", "be true for an encoder-decoder", "false",
-         "It has no tower for images.");
+         "It has no vision tower.");
   c.only(arguments.neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", "be null or 0 for an encoder-decoder",
-         arguments.neftune_noise_alpha.value_or(0), "The noise is defined for one sequence.");
+         arguments.neftune_noise_alpha.value_or(0), "NEFTune noise is defined for a single sequence.");
   c.only(arguments.loss().shift_tokens, "loss_config", "not set shift_tokens for an encoder-decoder", "false",
          "Its decoder reads the labels shifted right.");
 }
@@ -44,7 +44,7 @@ class Seq2SeqObjective : public Objective {
   TaskType task() const override { return TaskType::SequenceToSequence; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
-    refuse_keys_of_decoders(arguments, /*hears=*/false);
+    refuse_keys_of_decoders(arguments, /*is_speech=*/false);
     return data::make_seq2seq_transform(tokenizer, {.limit = {.tokens = arguments.sequence_length(),
                                                               .keeps_end = arguments.truncation_mode == "keep_end"},
                                                     .add_special_tokens = arguments.text.add_special_tokens});
@@ -82,7 +82,7 @@ class SpeechObjective final : public Seq2SeqObjective {
   TaskType task() const override { return TaskType::SpeechSequenceToSequence; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
-    refuse_keys_of_decoders(arguments, /*hears=*/true);
+    refuse_keys_of_decoders(arguments, /*is_speech=*/true);
     const data::TextLimit limit{.tokens = arguments.sequence_length(),
                                 .keeps_end = arguments.truncation_mode == "keep_end"};
     return [codec = data::TextCodec(tokenizer), extractor = extractor_, start = start_, limit,
@@ -94,8 +94,8 @@ class SpeechObjective final : public Seq2SeqObjective {
       const at::Tensor samples = resample(mix_to_mono(sound), sound.sampling_rate, extractor->sampling_rate());
       require<FormatError>(samples.size(0) <= extractor->samples(), "[", row.place(), "] \"audio\" has ",
                            static_cast<double>(samples.size(0)) / static_cast<double>(extractor->sampling_rate()),
-                           " seconds; the model hears ", extractor->samples() / extractor->sampling_rate(),
-                           " at once. Cut it into parts.");
+                           " seconds; the model accepts ", extractor->samples() / extractor->sampling_rate(),
+                           " at once. Split it into parts.");
       example.tensors["input_features"] = to_floats((*extractor)({samples})[0]);
       example.labels = data::encode_target(codec, data::text_of(row, field), special, limit);
       if (example.labels.front() == start && example.labels.size() > 1) example.labels.erase(example.labels.begin());

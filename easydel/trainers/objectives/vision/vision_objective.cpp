@@ -16,18 +16,19 @@ void refuse_keys_of_texts(const TrainingArguments& arguments) {
   const ArgumentChecker c(where);
   const TextArguments& text = arguments.text;
   constexpr std::string_view kRows = "Rows with images are padded.";
-  c.only(!text.packing, "packing", "be false for a model that sees", "true", kRows);
-  c.only(!text.eval_packing.value_or(false), "eval_packing", "be false for a model that sees", "true", kRows);
-  c.only(!text.padding_free, "padding_free", "be false for a model that sees", "true", kRows);
+  c.only(!text.packing, "packing", "be false for a vision-language model", "true", kRows);
+  c.only(!text.eval_packing.value_or(false), "eval_packing", "be false for a vision-language model", "true", kRows);
+  c.only(!text.padding_free, "padding_free", "be false for a vision-language model", "true", kRows);
   constexpr std::string_view kMasks = "Use rows with a prompt and a completion, of which only the completion counts.";
-  c.only(!text.assistant_only_loss, "assistant_only_loss", "be false for a model that sees", "true", kMasks);
-  c.only(text.train_on_inputs.value_or(true), "train_on_inputs", "be null or true for a model that sees", "false",
+  c.only(!text.assistant_only_loss, "assistant_only_loss", "be false for a vision-language model", "true", kMasks);
+  c.only(text.train_on_inputs.value_or(true), "train_on_inputs", "be null or true for a vision-language model", "false",
          kMasks);
-  c.only(text.dataset_text_field.value_or("text") == "text", "dataset_text_field", "not be given for a model that sees",
-         text.dataset_text_field.value_or(""),
+  c.only(text.dataset_text_field.value_or("text") == "text", "dataset_text_field",
+         "not be given for a vision-language model", text.dataset_text_field.value_or(""),
          "It reads messages, or prompt and completion; format_fields renames columns.");
-  c.only(arguments.neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", "be null or 0 for a model that sees",
-         arguments.neftune_noise_alpha.value_or(0), "The noise is defined for the embeddings of texts.");
+  c.only(arguments.neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha",
+         "be null or 0 for a vision-language model", arguments.neftune_noise_alpha.value_or(0),
+         "NEFTune noise is defined for text embeddings.");
 }
 
 class VisionObjective final : public Objective {

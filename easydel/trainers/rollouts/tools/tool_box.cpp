@@ -87,7 +87,8 @@ std::vector<ToolAnswer> ToolBox::call(const std::vector<ToolCall>& calls) {
       try {
         answers[places[next++]] = answer_of(Json::parse(line));
       } catch (const FormatError&) {
-        tool->process->give_up(concat("must answer each call with a line of JSON; got \"", line.substr(0, 200), "\""));
+        tool->process->give_up(
+            concat("must reply to each call with a line of JSON; got \"", line.substr(0, 200), "\""));
       }
     });
   }

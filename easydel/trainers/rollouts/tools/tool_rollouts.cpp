@@ -28,7 +28,7 @@ serve::MessageFormat format_of(const AutoTokenizer& tokenizer) {
   if (!source) source = templates.find("default");
   const serve::MessageFormat format = source ? serve::detect_message_format(*source) : serve::MessageFormat{};
   require<ConfigError>(!format.tools.empty(), "[tools] the tokenizer's chat template writes no tool calls",
-                       source ? "" : ": it has no chat template", ". Use a model that was made for tools.");
+                       source ? "" : ": it has no chat template", ". Use a model with tool support.");
   return format;
 }
 
@@ -195,8 +195,8 @@ class ToolRollouts {
       if (last != before.rend()) before.erase(last.base(), before.end());
     }
     require<NotSupportedError>(all.size() > before.size() && std::equal(before.begin(), before.end(), all.begin()),
-                               "[tools] the chat template changes a turn when answers of tools follow it; their tokens "
-                               "cannot be put behind what the policy wrote.");
+                               "[tools] the chat template changes a turn when tool results follow it; their tokens "
+                               "cannot be appended to what the policy generated.");
     return {all.begin() + static_cast<std::ptrdiff_t>(before.size()), all.end()};
   }
 

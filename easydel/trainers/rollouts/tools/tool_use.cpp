@@ -16,9 +16,9 @@ data::Transform policy_prompts(const AutoTokenizer& tokenizer, const TrainingArg
   if (schemas.size() == 0) return read;
   return [read, schemas](const data::Row& row) -> std::optional<data::Example> {
     const Json* prompt = row.values.find("prompt");
-    require<FormatError>(
-        prompt && data::is_conversation(*prompt), "[", row.place(),
-        "] with tools \"prompt\" must be a list of messages: the chat template tells the model of them.");
+    require<FormatError>(prompt && data::is_conversation(*prompt), "[", row.place(),
+                         "] with tools \"prompt\" must be a list of messages, from which the chat template describes "
+                         "the tools to the model.");
     data::Row with = row;
     if (!row.values.contains("tools")) with.values["tools"] = schemas;
     return read(with);
