@@ -79,6 +79,53 @@ def gradient_errors(ours: dict[str, torch.Tensor], loss: torch.Tensor, model, di
     return errors
 
 
+def compare(case, model, batch: dict, *args: str, forward=forward, features: torch.Tensor | None = None) -> None:
+    """Loss, logits, every gradient, and the features of images: the model's own answer has them unless they are given."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = pathlib.Path(folder)
+        model.save_pretrained(directory)
+        ours = forward(directory, batch, "--grad", *args)
+        theirs = model(**batch)
+        keep = batch["attention_mask"].bool()
+        errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep])}
+        seen = theirs.image_hidden_states if features is None else features
+        if isinstance(seen, torch.Tensor):
+            errors["image_hidden_states"] = error_of(ours["image_hidden_states"], seen)
+        if getattr(theirs, "rope_deltas", None) is not None:
+            case.assertTrue(torch.equal(ours["rope_deltas"], theirs.rope_deltas))
+        errors |= gradient_errors(ours, theirs.loss, model, directory)
+        case.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
+
+
+def in_memory(model) -> dict[str, torch.Tensor]:
+    """The weights under the names of the model's memory; a tied head is not a weight of its own."""
+    tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
+    return {k: v.contiguous() for k, v in model.state_dict().items() if k not in tied}
+
+
+def resaves_and_reads_all_names(case, model, batch: dict, name_on_hub) -> None:
+    """`name_on_hub` makes the name in files of the hub from that of transformers' files."""
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
+        resave(case, model, source, target)
+        expected, keep = model(**batch).logits[batch["attention_mask"].bool()], batch["attention_mask"].bool()
+        hub = {name_on_hub(k): v for k, v in load_file(source / "model.safetensors").items()}
+        for kind, tensors in (("hub", hub), ("memory", in_memory(model))):
+            save_file(tensors, source / "model.safetensors", {"format": "pt"})
+            case.assertLess(error_of(forward(source, batch)["logits"][keep], expected), TOLERANCE, kind)
+
+
+def word_tokenizer(words: list[str] | dict[str, int], special: list[str], begins: bool = True, **tokens):
+    """A token for each word, behind <s> if it `begins` so."""
+    ids = words if isinstance(words, dict) else {w: i for i, w in enumerate(words)}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token="<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    if begins:
+        inner.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    inner.add_special_tokens(special)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **SPECIAL, **tokens)
+
+
 def resave(case, model, source: pathlib.Path, target: pathlib.Path) -> None:
     """What easydel makes of transformers' files is the same model to transformers, with the same config."""
     model.save_pretrained(source)
