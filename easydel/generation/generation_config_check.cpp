@@ -59,20 +59,21 @@ void GenerationConfig::validate() const {
   require_at_least(num_beams, 1, "num_beams");
   require_at_least(num_return_sequences, 1, "num_return_sequences");
 
-  constexpr double kLeast = std::numeric_limits<double>::min();
+  constexpr double kSmallest = std::numeric_limits<double>::min();
   require_between(temperature, 0.0, std::numeric_limits<double>::max(), "temperature",
                   "be a finite number that is not negative");
   require_at_least(top_k, 0, "top_k");
-  require_between(top_p, kLeast, 1.0, "top_p", "lie in (0, 1]");
+  require_between(top_p, kSmallest, 1.0, "top_p", "lie in (0, 1]");
   require_between(min_p, 0.0, 1.0, "min_p", "lie in [0, 1]");
-  require_between(top_h, kLeast, 1.0, "top_h", "lie in (0, 1]");
-  require_between(typical_p, kLeast, 1.0, "typical_p", "lie in (0, 1]");
+  require_between(top_h, kSmallest, 1.0, "top_h", "lie in (0, 1]");
+  require_between(typical_p, kSmallest, 1.0, "typical_p", "lie in (0, 1]");
   for (const auto& [value, key] : {std::pair(epsilon_cutoff, "epsilon_cutoff"), std::pair(eta_cutoff, "eta_cutoff")}) {
     require_rule(value, value && *value >= 0.0 && *value < 1.0, key, "lie in [0, 1)");
   }
-  require_between(repetition_penalty, kLeast, std::numeric_limits<double>::max(), "repetition_penalty", "be positive");
-  require_between(encoder_repetition_penalty, kLeast, std::numeric_limits<double>::max(), "encoder_repetition_penalty",
+  require_between(repetition_penalty, kSmallest, std::numeric_limits<double>::max(), "repetition_penalty",
                   "be positive");
+  require_between(encoder_repetition_penalty, kSmallest, std::numeric_limits<double>::max(),
+                  "encoder_repetition_penalty", "be positive");
   require_finite(presence_penalty, "presence_penalty");
   require_finite(frequency_penalty, "frequency_penalty");
   require_finite(length_penalty, "length_penalty");

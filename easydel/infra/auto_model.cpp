@@ -119,7 +119,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   if (!options.from_torch) require_own_files(files.get(), directory);
   const bool is_cached = !files || files->is_cached();
   const bool fetches = !is_cached && files->nbytes() < available_memory(at::kCPU).value_or(INT64_MAX);
-  if (files && !text && is_cached && stays_mapped(*config, device, options)) files->enter_pages_ahead();
+  if (files && !text && is_cached && stays_mapped(*config, device, options)) files->prefault_pages();
   std::shared_ptr<BaseModule> module = model_class.make(*config);
   module->set_companions(std::make_shared<const Companions>(Companions::read(gguf ? *gguf : directory)));
   const std::shared_ptr<const TensorSource> checkpoint =

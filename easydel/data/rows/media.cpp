@@ -43,8 +43,8 @@ std::string media_bytes(const Row& row, const Json& value, const std::string& na
   const fs::path file = row.source ? row.source->folder(row.index) / text : fs::path(text);
   if (text.size() < 4096 && fs::is_regular_file(file, ignored)) return read_file(file);
   // Of a short text a file name is meant, not four bytes.
-  constexpr std::size_t kLeastBase64 = 32;
-  if (text.size() >= kLeastBase64) {
+  constexpr std::size_t kMinBase64 = 32;
+  if (text.size() >= kMinBase64) {
     if (auto bytes = base64_decode(text)) return *std::move(bytes);
   }
   fail<FormatError>("[", row.place(), "] \"", name, "\" names no file: ", shortened(file.string()), ".");

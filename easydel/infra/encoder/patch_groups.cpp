@@ -48,11 +48,11 @@ std::vector<PatchGrid> read_grids(const at::Tensor& grid_thw, int64_t merge, int
   const at::Tensor values = grid_thw.to(at::kCPU, at::kLong).contiguous();
   std::vector<PatchGrid> grids;
   int64_t total = 0;
-  constexpr int64_t kMost = 1 << 20;  // so that products fit
+  constexpr int64_t kMaxCount = 1 << 20;  // so that products fit
   for (int64_t i = 0; i < values.size(0); ++i) {
     const int64_t* v = values.const_data_ptr<int64_t>() + 3 * i;
     const PatchGrid grid{v[0], v[1], v[2]};
-    const bool positive = std::all_of(v, v + 3, [](int64_t n) { return n > 0 && n < kMost; });
+    const bool positive = std::all_of(v, v + 3, [](int64_t n) { return n > 0 && n < kMaxCount; });
     require<ShapeError>(positive && grid.height % merge == 0 && grid.width % merge == 0, where, "a grid must be ",
                         "positive, with height and width in multiples of spatial_merge_size ", merge, "; got ", v[0],
                         " x ", v[1], " x ", v[2], ".");
