@@ -2,18 +2,11 @@
 imports it has the arguments EASYDEL RESAVE_PROGRAM."""
 
 import json
-import os
 import pathlib
 import sys
 import tempfile
 import types
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-
-import warm_start
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 # Where scripts/setup.sh puts it. The wheel is a CUDA build, whose operators a CPU torch lacks; none of them is used.
 sys.path.insert(0, str(pathlib.Path(sys.prefix) / "torchvision"))
 sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
@@ -25,50 +18,16 @@ import transformers  # noqa: E402
 from PIL import Image  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-torch.set_num_threads(1)
-transformers.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
+from model_peer import (EASYDEL, TOLERANCE, error_of, forward, gradients_of, run, spread, warm_start)  # noqa: E402, F401
 
-EASYDEL, RESAVE = sys.argv[1:3]
-TOLERANCE = 1e-4
+RESAVE = sys.argv[2]
 SPECIAL = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
-
-
-def spread(model):
-    """Norms of one and biases of zero would hide a mistake."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    return model.eval()
-
-
-def run(*command: str) -> str:
-    done = warm_start.run([EASYDEL, "--log", "error", *command], text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def forward(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Tensor]:
-    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
-    run("forward", str(directory), "--input", str(directory / "in.safetensors"), "--output", str(directory / "out.safetensors"), *args)
-    return load_file(directory / "out.safetensors")
-
-
-def error_of(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
-    scale = theirs.double().abs().max().item() or 1.0
-    return (ours.double() - theirs.double()).abs().max().item() / scale
 
 
 def gradient_errors(ours: dict[str, torch.Tensor], loss: torch.Tensor, model, directory: pathlib.Path) -> dict[str, float]:
     """Of every parameter, under the names that saving writes. It overwrites the model."""
     loss.backward()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
-    model.save_pretrained(directory / "grads")
-    theirs = load_file(directory / "grads" / "model.safetensors")
+    theirs = gradients_of(model, directory)
     assert {k[5:] for k in ours if k.startswith("grad.")} == set(theirs)
     errors = {}
     for name, gradient in theirs.items():
