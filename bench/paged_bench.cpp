@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "easydel/operations/kernels/cuda/fused.h"
-#include "easydel/operations/kernels/cuda/paged_attention.h"
+#include "easydel/operations/kernels/cuda/paged/paged_attention.h"
 #include "easydel/operations/quantized/coded_rows.h"
 
 namespace {

@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-SUFFIXES = (".h", ".cpp", ".cu", ".in")
+SUFFIXES = (".h", ".cpp", ".cu", ".cuh", ".in")
 MOST_FILES = 34
 
 

@@ -9,7 +9,7 @@
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention/blockwise.h"
 #include "easydel/operations/attention/cached.h"
-#include "easydel/operations/kernels/cuda/paged_attention.h"
+#include "easydel/operations/kernels/cuda/paged/paged_attention.h"
 #include "easydel/operations/quantized/coded_rows.h"
 #include "easydel/operations/threading/parallel.h"
 

@@ -64,11 +64,6 @@ std::string dtype_name(DType dtype) {
   return names ? std::string(names->name) : std::string(c10::toString(dtype));
 }
 
-std::string dtype_short_name(DType dtype) {
-  const Names* names = find(dtype);
-  return names ? std::string(names->short_name) : std::string(c10::toString(dtype));
-}
-
 int64_t dtype_bytes(DType dtype) {
   switch (dtype) {
 #define EASYDEL_CASE(type, name) \

@@ -32,8 +32,7 @@ constexpr DType acc_type(DType dtype) { return dtype == float64 ? float64 : floa
 
 // Case does not matter and a leading "torch." or "jnp." is dropped. ConfigError lists the known names.
 DType parse_dtype(std::string_view name);
-std::string dtype_name(DType dtype);        // as torch and config.json write it: "bfloat16"
-std::string dtype_short_name(DType dtype);  // as command lines write it: "bf16"
-int64_t dtype_bytes(DType dtype);           // of one element; needs no libtorch, unlike c10::elementSize
+std::string dtype_name(DType dtype);  // as torch and config.json write it: "bfloat16"
+int64_t dtype_bytes(DType dtype);     // of one element; needs no libtorch, unlike c10::elementSize
 
 }  // namespace easydel

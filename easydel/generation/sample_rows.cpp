@@ -8,7 +8,7 @@
 #include "easydel/generation/candidates.h"
 #include "easydel/generation/sampling.h"
 #include "easydel/generation/search.h"
-#include "easydel/operations/kernels/cuda/paged_attention.h"
+#include "easydel/operations/kernels/cuda/paged/paged_attention.h"
 
 namespace easydel {
 namespace {

@@ -26,6 +26,23 @@
 namespace easydel {
 namespace {
 
+// The same tensors; each that is read advances the progress bar.
+class CountedSource final : public TensorSource {
+ public:
+  CountedSource(std::shared_ptr<const TensorSource> files, Progress& progress)
+      : TensorSource(files->where(), *files), files_(std::move(files)), progress_(progress) {}
+  void copy(const at::Tensor& view, const at::Tensor& out) const override { files_->copy(view, out); }
+
+ private:
+  at::Tensor load(const TensorInfo& info) const override {
+    progress_.advance(info.nbytes);
+    return files_->tensor(info);
+  }
+
+  std::shared_ptr<const TensorSource> files_;
+  Progress& progress_;
+};
+
 void refuse_what_is_missing(const LoadOptions& options) {
   const auto later = [](bool asked, std::string_view what, std::string_view why) {
     require<NotSupportedError>(!asked, "[from_pretrained] ", what, " is not yet supported: ", why);
@@ -119,7 +136,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   if (!options.from_torch) require_own_files(files.get(), directory);
   const bool is_cached = !files || files->is_cached();
   const bool fetches = !is_cached && files->nbytes() < available_memory(at::kCPU).value_or(INT64_MAX);
-  if (files && !text && is_cached && stays_mapped(*config, device, options)) files->enter_pages_ahead();
+  if (files && !text && is_cached && stays_mapped(*config, device, options)) files->prefault_pages();
   std::shared_ptr<BaseModule> module = model_class.make(*config);
   module->set_companions(std::make_shared<const Companions>(Companions::read(gguf ? *gguf : directory)));
   const std::shared_ptr<const TensorSource> checkpoint =
@@ -129,23 +146,10 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   Progress progress(
       "loading " + name_or_path,
       {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose && World::current()->rank() == 0});
-  WeightSource source{.where = checkpoint->where(),
-                      .names = checkpoint->names(),
-                      .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
-                      .tensor =
-                          [&](const std::string& name) {
-                            const TensorInfo& info = checkpoint->info(name);
-                            progress.advance(info.nbytes);
-                            return checkpoint->tensor(info);
-                          },
-                      .copy = [&](const at::Tensor& part, const at::Tensor& out) { checkpoint->copy(part, out); },
-                      .dtype = [&](const std::string& name) { return checkpoint->info(name).dtype; }};
   if (files) {
-    WeightSource quiet = source;  // these tensors are read again
-    quiet.tensor = [&](const std::string& name) { return files->tensor(files->info(name)); };
-    if (auto untied = untie_what_differs(*module, quiet)) module->transform(std::move(untied));
+    if (auto untied = untie_what_differs(*module, *checkpoint)) module->transform(std::move(untied));
   }
-  if (auto packing = require_hook(hooks().packing_at_load, "packing_at_load")(*module, options, source))
+  if (auto packing = require_hook(hooks().packing_at_load, "packing_at_load")(*module, options, checkpoint))
     module->transform(std::move(packing));
   module->set_options({.dtype = options.dtype,
                        .param_dtype = options.param_dtype,
@@ -155,7 +159,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   if (options.sharding.auto_shard_model.value_or(false) || options.auto_shard_params)
     place_parameters(*module, options.partition_rules, World::current());
   LoadedWeights weights = load_weights(
-      *module, adapt_source(*module, std::move(source)),
+      *module, *adapt_source(*module, std::make_shared<const CountedSource>(checkpoint, progress)),
       [&](const at::Tensor& t, const Parameter& parameter) {
         if (fetches) fetch(t);
         require<FormatError>(!at::isComplexType(t.scalar_type()), "[", checkpoint->where(),

@@ -12,7 +12,7 @@
 #include "easydel/infra/state/state.h"
 #include "easydel/io/hub/hub_push.h"
 #include "easydel/layers/computed_weights.h"
-#include "easydel/sharding/collectives/gather_ahead.h"
+#include "easydel/sharding/collectives/weight_prefetcher.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 
 namespace easydel {
@@ -76,7 +76,7 @@ ModelOutput BaseModule::encode(const PreparedInputs&) const {
 ModelOutput BaseModule::operator()(const ModelInputs& inputs) const {
   check_inputs(*this, inputs);
   const PrecisionScope scope(options_.precision);
-  if (parallel()) parallel()->ahead().begin_step();
+  if (parallel()) parallel()->prefetcher().begin_step();
   const PreparedInputs prepared = prepare_inputs_for_call(inputs);
   ModelOutput out = forward(prepared);
   if (parallel()) out = gather_outputs(*this, std::move(out), prepared, inputs);

@@ -17,6 +17,7 @@ class BaseModule;
 class FileTransform;
 class Registry;
 class TensorMap;
+class TensorSource;
 struct GenerateOptions;
 struct GenerateOutput;
 struct GenerationConfig;
@@ -26,7 +27,6 @@ struct MaskInfo;
 struct ModelInputs;
 struct ModelOutput;
 struct QuantizeOptions;
-struct WeightSource;
 
 // Plain pointers, so that they can be set before any static object is constructed. For options null means the defaults.
 struct Hooks {
@@ -45,7 +45,7 @@ struct Hooks {
   void (*quantize)(BaseModule& model, const QuantizeOptions* options) = nullptr;
   bool (*is_quantized)(const BaseModule& model) = nullptr;
   std::shared_ptr<const FileTransform> (*packing_at_load)(const BaseModule& model, const LoadOptions& options,
-                                                          const WeightSource& files) = nullptr;
+                                                          const std::shared_ptr<const TensorSource>& files) = nullptr;
   // lora/lora.h
   void (*apply_lora)(BaseModule& model, int64_t lora_rank, double lora_alpha, const std::string& lora_pattern,
                      const LoraOptions* options) = nullptr;

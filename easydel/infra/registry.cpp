@@ -12,9 +12,8 @@ namespace {
 
 // Model types that EasyDeL has and this library does not have yet.
 constexpr std::string_view kNotYet[] = {
-    "arctic",      "aya_vision",     "exaone",       "gemma4",  "gidd",    "glm46v",
-    "glm4v",       "glm4v_moe",      "grok-1",       "kimi_vl", "openelm", "pixtral",
-    "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl_moe", "rwkv",    "xerxes",  "xerxes2",
+    "arctic",  "aya_vision", "exaone",      "gemma4",         "gidd",         "glm46v", "glm4v",  "glm4v_moe", "grok-1",
+    "kimi_vl", "openelm",    "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl_moe", "rwkv",   "xerxes", "xerxes2",
 };
 
 std::string joined(const std::vector<std::string>& names) {

@@ -171,14 +171,14 @@ bool Checkpoint::is_cached() const {
                      [](const auto& file) { return !file->map() || file->map()->is_cached(); });
 }
 
-void Checkpoint::enter_pages_ahead() const {
+void Checkpoint::prefault_pages() const {
   constexpr int64_t kWorthAThread = int64_t{16} << 20;
   if (nbytes() < kWorthAThread) return;
   std::vector<std::weak_ptr<const MappedFile>> maps;
   for (const auto& file : files_) {
     if (file->map()) maps.push_back(file->map()->weak_from_this());
   }
-  easydel::enter_pages_ahead(std::move(maps));
+  easydel::prefault_pages(std::move(maps));
 }
 
 at::Tensor Checkpoint::load(const TensorInfo& info) const {

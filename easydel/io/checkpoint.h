@@ -27,7 +27,7 @@ class Checkpoint final : public TensorSource {
   // True when every file is in the page cache. To read every tensor of a file that is not, `fetch` each in the order of
   // infos().
   bool is_cached() const;
-  void enter_pages_ahead() const;  // of all files, except small ones
+  void prefault_pages() const;  // of all files, except small ones
 
  private:
   struct Place {

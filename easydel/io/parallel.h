@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -40,7 +41,10 @@ void for_each_in_parallel(std::size_t count, int max_workers, const MakeWorker& 
   {
     std::vector<std::jthread> threads;
     const auto workers = std::min(count, static_cast<std::size_t>(std::max(1, max_workers)));
-    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+    try {
+      for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+    } catch (const std::system_error&) {  // no more threads are available; those that run will do it
+    }
     work();
   }
   if (first_error) std::rethrow_exception(first_error);

@@ -85,16 +85,7 @@ void register_vision(Registry& registry) {
   registry.register_module<Classifier>(TaskType::ImageClassification);
 }
 
-}  // namespace
-
-void register_models(Registry& registry) {
-  register_bart<BartModel, BartForConditionalGeneration, BartForQuestionAnswering, BartForSequenceClassification>(
-      registry);
-  register_bart<MBartModel, MBartForConditionalGeneration, MBartForQuestionAnswering, MBartForSequenceClassification>(
-      registry);
-  registry.register_config<PegasusConfig>();
-  registry.register_module<PegasusModel>(TaskType::BaseModule);
-  registry.register_module<PegasusForConditionalGeneration>(TaskType::SequenceToSequence);
+void register_decoders(Registry& registry) {
   register_family<ArceeModel, ArceeForCausalLM, ArceeForSequenceClassification>(registry);
   register_family<BloomModel, BloomForCausalLM, BloomForSequenceClassification>(registry);
   register_family<Cohere2Model, Cohere2ForCausalLM>(registry);
@@ -154,12 +145,29 @@ void register_models(Registry& registry) {
   register_family<SmolLM3Model, SmolLM3ForCausalLM, SmolLM3ForSequenceClassification>(registry);
   register_family<StableLmModel, StableLmForCausalLM, StableLmForSequenceClassification>(registry);
   register_family<Starcoder2Model, Starcoder2ForCausalLM, Starcoder2ForSequenceClassification>(registry);
+}
+
+void register_encoder_decoders(Registry& registry) {
+  register_bart<BartModel, BartForConditionalGeneration, BartForQuestionAnswering, BartForSequenceClassification>(
+      registry);
+  register_bart<MBartModel, MBartForConditionalGeneration, MBartForQuestionAnswering, MBartForSequenceClassification>(
+      registry);
+  registry.register_config<PegasusConfig>();
+  registry.register_module<PegasusModel>(TaskType::BaseModule);
+  registry.register_module<PegasusForConditionalGeneration>(TaskType::SequenceToSequence);
   register_t5<T5Model, T5EncoderModel, T5ForConditionalGeneration, T5ForQuestionAnswering, T5ForSequenceClassification,
               T5ForTokenClassification>(registry);
   register_t5<MT5Model, MT5EncoderModel, MT5ForConditionalGeneration, MT5ForQuestionAnswering,
               MT5ForSequenceClassification, MT5ForTokenClassification>(registry);
   register_t5<UMT5Model, UMT5EncoderModel, UMT5ForConditionalGeneration, UMT5ForQuestionAnswering,
               UMT5ForSequenceClassification, UMT5ForTokenClassification>(registry);
+  registry.register_config<WhisperConfig>();
+  registry.register_module<WhisperModel>(TaskType::BaseModule);
+  registry.register_module<WhisperForConditionalGeneration>(TaskType::SpeechSequenceToSequence);
+  registry.register_module<WhisperForAudioClassification>(TaskType::AudioClassification);
+}
+
+void register_encoders(Registry& registry) {
   register_bert<BertModel, BertForMaskedLM, BertForTokenClassification, BertForQuestionAnswering,
                 BertForSequenceClassification>(registry);
   register_bert<ModernBertModel, ModernBertForMaskedLM, ModernBertForTokenClassification,
@@ -168,10 +176,18 @@ void register_models(Registry& registry) {
                 RobertaForSequenceClassification>(registry);
   register_bert<XLMRobertaModel, XLMRobertaForMaskedLM, XLMRobertaForTokenClassification,
                 XLMRobertaForQuestionAnswering, XLMRobertaForSequenceClassification>(registry);
+}
+
+void register_image_models(Registry& registry) {
   register_towers<CLIPTextModel, CLIPVisionModel, CLIPModel, CLIPForImageClassification>(registry);
   registry.register_module<CLIPTextModelWithProjection>(TaskType::BaseModule);
   registry.register_module<CLIPVisionModelWithProjection>(TaskType::VisionModule);
   register_towers<SiglipTextModel, SiglipVisionModel, SiglipModel, SiglipForImageClassification>(registry);
+  register_vision<Dinov2Model, Dinov2ForImageClassification>(registry);
+  register_vision<ViTModel, ViTForImageClassification>(registry);
+}
+
+void register_image_text_models(Registry& registry) {
   registry.register_config<LlavaConfig>();
   registry.register_module<LlavaModel>(TaskType::BaseModule);
   registry.register_module<LlavaForConditionalGeneration>(TaskType::ImageTextToText);
@@ -190,12 +206,9 @@ void register_models(Registry& registry) {
   register_qwen_vl<Qwen2_5_VisionTransformerPretrainedModel, Qwen2_5_VLTextModel, Qwen2_5_VLModel,
                    Qwen2_5_VLForConditionalGeneration>(registry);
   register_qwen_vl<Qwen3VLVisionModel, Qwen3VLTextModel, Qwen3VLModel, Qwen3VLForConditionalGeneration>(registry);
-  register_vision<Dinov2Model, Dinov2ForImageClassification>(registry);
-  register_vision<ViTModel, ViTForImageClassification>(registry);
-  registry.register_config<WhisperConfig>();
-  registry.register_module<WhisperModel>(TaskType::BaseModule);
-  registry.register_module<WhisperForConditionalGeneration>(TaskType::SpeechSequenceToSequence);
-  registry.register_module<WhisperForAudioClassification>(TaskType::AudioClassification);
+}
+
+void register_token_classifiers(Registry& registry) {
   registry.register_module<GemmaForTokenClassification>(TaskType::TokenClassification);
   registry.register_module<Gemma2ForTokenClassification>(TaskType::TokenClassification);
   registry.register_module<LlamaForTokenClassification>(TaskType::TokenClassification);
@@ -204,6 +217,17 @@ void register_models(Registry& registry) {
   registry.register_module<Phi3ForTokenClassification>(TaskType::TokenClassification);
   registry.register_module<Qwen2ForTokenClassification>(TaskType::TokenClassification);
   registry.register_module<Qwen3ForTokenClassification>(TaskType::TokenClassification);
+}
+
+}  // namespace
+
+void register_models(Registry& registry) {
+  register_decoders(registry);
+  register_encoder_decoders(registry);
+  register_encoders(registry);
+  register_image_models(registry);
+  register_image_text_models(registry);
+  register_token_classifiers(registry);
 }
 
 }  // namespace easydel

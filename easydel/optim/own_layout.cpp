@@ -49,7 +49,7 @@ Shapes shapes_of(const TensorMap& params, const TensorMap& gradients, const OptS
 bool leaves_lie_as(const Placement& placement, const OptState& state, const TensorMap& params) {
   bool all = true;
   for_leaves(state, [&](const std::string& path, const OptState::Leaf& leaf) {
-    all = all && (lie_alike(leaf.sharding, sharding_of(placement, path)) || !params.contains(path));
+    all = all && (same_layout(leaf.sharding, sharding_of(placement, path)) || !params.contains(path));
   });
   return all;
 }
@@ -66,7 +66,7 @@ std::vector<MovedLeaf> move_leaves(OptState& state, const OptState& plan) {
   std::vector<MovedLeaf> moved;
   for (const auto& [name, leaf] : state.leaves()) {
     const auto found = wanted.find(name);
-    if (found == wanted.end() || lie_alike(leaf->sharding, found->second)) continue;
+    if (found == wanted.end() || same_layout(leaf->sharding, found->second)) continue;
     moved.push_back({leaf, *leaf});
     *leaf = {relayout(leaf->value, leaf->sharding, found->second).contiguous(), found->second};
   }
@@ -75,7 +75,7 @@ std::vector<MovedLeaf> move_leaves(OptState& state, const OptState& plan) {
 
 }  // namespace
 
-bool lie_alike(const ShardingPtr& a, const ShardingPtr& b) {
+bool same_layout(const ShardingPtr& a, const ShardingPtr& b) {
   if (a == b || (is_whole(a) && is_whole(b))) return true;
   return a && b && a->is_part_of(*b) && b->is_part_of(*a);
 }
@@ -83,7 +83,7 @@ bool lie_alike(const ShardingPtr& a, const ShardingPtr& b) {
 at::Tensor relayout(const at::Tensor& part, const ShardingPtr& from, const ShardingPtr& to) {
   const at::NoGradGuard no_grad;
   const at::Tensor given = part.detach();
-  if (lie_alike(from, to)) return given;
+  if (same_layout(from, to)) return given;
   if (is_whole(from)) return to->part_of(given);
   if (is_whole(to)) return from->gather_whole(given);
   if (to->is_part_of(*from)) return to->cut(given, *from);
@@ -102,7 +102,7 @@ Placement step_placement(const OptState& state, const Shapes& shapes, const Plac
   for_leaves(state, [&](const std::string& path, const OptState::Leaf& leaf) {
     const auto shape = shapes.find(path);
     if (shape == shapes.end() || whole_shape(leaf.value, leaf.sharding) != shape->second) return;
-    if (decided.insert(path).second && !lie_alike(leaf.sharding, sharding_of(placement, path)))
+    if (decided.insert(path).second && !same_layout(leaf.sharding, sharding_of(placement, path)))
       step.shardings[path] = leaf.sharding;
   });
   return step;
@@ -131,7 +131,7 @@ void apply_in_own_layout(const Transformation& tx, TensorMap& params, TensorMap&
   std::vector<std::string> paths;
   for (const auto& [path, gradient] : gradients) {
     const ShardingPtr from = sharding_of(placement, path), to = sharding_of(step, path);
-    if (!gradient.defined() || lie_alike(from, to)) continue;
+    if (!gradient.defined() || same_layout(from, to)) continue;
     parts.set(path, relayout(params.at(path), from, to).contiguous());
     gradient_parts.set(path, relayout(gradient, from, to).contiguous());
     paths.push_back(path);

@@ -15,7 +15,7 @@ namespace easydel::optim {
 
 using ShardingPtr = std::shared_ptr<const WeightSharding>;  // null: replicated
 
-bool lie_alike(const ShardingPtr& a, const ShardingPtr& b);  // of one tensor
+bool same_layout(const ShardingPtr& a, const ShardingPtr& b);  // of one tensor
 // Converts this rank's part of a tensor to another layout: the input, a view of it if the rank has the data already, or
 // new memory. All ranks call this together.
 at::Tensor relayout(const at::Tensor& part, const ShardingPtr& from, const ShardingPtr& to);

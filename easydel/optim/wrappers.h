@@ -16,7 +16,8 @@ struct MultiStepsOptions {
   bool use_grad_mean = true;                             // otherwise the sum
   std::optional<at::ScalarType> accumulator_dtype = {};  // float32, and float64 for float64 parameters
 };
-// Accumulates every_k gradients, then passes their mean to the inner one; until then updates are zero.
+// Accumulates every_k gradients, then passes their mean to the inner one; until then updates are zero. The trainer's
+// gradient_accumulation_steps needs no such copy: backward adds each minibatch's gradients to the parameters'.
 GradientTransformation MultiSteps(GradientTransformation inner, const MultiStepsOptions& options);
 GradientTransformation MultiSteps(GradientTransformation inner, int64_t every_k);
 bool has_updated(const OptState& state);  // of MultiSteps: whether the last call was a step

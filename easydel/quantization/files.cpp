@@ -39,9 +39,10 @@ Json state_of(const at::Tensor& given, const std::string& name) {
 
 // Files in other terms: what each virtual tensor is made of.
 struct Reader {
-  WeightSource files;
-  std::shared_ptr<const Decoding> decoding;  // of a published format; null: none
+  std::shared_ptr<const TensorSource> files;
+  std::shared_ptr<const DecodedSource> decoded;  // the same, when they are of a published format; null: they are not
   struct Virtual {
+    DType dtype;
     std::vector<int64_t> shape;
     std::function<at::Tensor()> make;
   };
@@ -55,9 +56,10 @@ struct Reader {
 
 // The weight of that name, if files of a published format keep it in the way of this method; null: they do not.
 const DecodedWeight* same_codes(const Reader& reader, const std::string& name, const Method& method) {
-  if (!reader.decoding) return nullptr;
-  const auto found = reader.decoding->weights.find(name);
-  if (found == reader.decoding->weights.end() || !found->second.method) return nullptr;
+  if (!reader.decoded) return nullptr;
+  const auto& weights = reader.decoded->decoding().weights;
+  const auto found = weights.find(name);
+  if (found == weights.end() || !found->second.method) return nullptr;
   const auto own = found->second.method();
   return own && own->settings() == method.settings() ? &found->second : nullptr;
 }
@@ -68,7 +70,7 @@ std::vector<at::Tensor> stacked_codes(const Reader& reader, const PackedStack& s
   for (std::size_t p = 0; p < stack.parts().size(); ++p)
     all.push_back(at::empty(stack.parameters()[p]->shape, stack.parts()[p].dtype));
   for (const FilePiece& piece : layout) {
-    const std::vector<at::Tensor> parts = reader.decoding->weights.find(piece.name)->second.parts();
+    const std::vector<at::Tensor> parts = reader.decoded->decoding().weights.find(piece.name)->second.parts();
     for (std::size_t p = 0; p < all.size(); ++p) {
       at::Tensor into = all[p];
       if (layout.size() > 1) {
@@ -92,8 +94,8 @@ void pack_dense(const std::shared_ptr<Reader>& reader, const PackedLayer& layer,
   const bool transposed = layer.transposed;
   std::vector<int64_t> dense{matrix->out(), matrix->in()};
   if (transposed) std::swap(dense[0], dense[1]);
-  const std::vector<int64_t> found = reader->files.shape(name);
-  require<FormatError>(found == dense, "[", reader->files.where, "] \"", name, "\" is ", at::IntArrayRef(found),
+  const std::vector<int64_t>& found = reader->files->info(name).shape;
+  require<FormatError>(found == dense, "[", reader->files->where(), "] \"", name, "\" is ", at::IntArrayRef(found),
                        "; the config asks for ", at::IntArrayRef(dense), ".");
   for (std::size_t p = 0; p < matrix->parts().size(); ++p) {
     const Part& part = matrix->parts()[p];
@@ -104,30 +106,25 @@ void pack_dense(const std::shared_ptr<Reader>& reader, const PackedLayer& layer,
         reader->packed = name;
       } else if (reader->packed != name) {
         // Copied past the map of the file, whose pages would stay in memory.
-        at::Tensor tensor = reader->files.tensor(name);
-        if (reader->files.copy) {
-          const at::Tensor own = at::empty_like(tensor, at::MemoryFormat::Contiguous);
-          reader->files.copy(tensor, own);
-          tensor = own;
-        }
+        const at::Tensor tensor = reader->files->read(name);
         const at::Tensor whole = transposed ? tensor.t() : tensor;
-        require<FormatError>(at::isFloatingType(whole.scalar_type()), "[", reader->files.where, "] \"", name,
+        require<FormatError>(at::isFloatingType(whole.scalar_type()), "[", reader->files->where(), "] \"", name,
                              "\" is not a floating-point tensor and has no scales.");
         reader->parts = matrix->quantized(whole, nullptr);
         reader->packed = name;
       }
       return std::exchange(reader->parts[p], at::Tensor());
     };
-    reader->tensors[own] = {shape_in_file(part, *matrix->parameters()[p]), make};
+    reader->tensors[own] = {part.dtype, shape_in_file(part, *matrix->parameters()[p]), make};
     if (own != name) reader->after[name].push_back(own);
   }
 }
 
 // By its scales; codes that have none by their shape.
-bool has_codes(const WeightSource& files, const FileNames& names, const std::string& path, const PackedStack& stack) {
+bool has_codes(const TensorSource& files, const FileNames& names, const std::string& path, const PackedStack& stack) {
   if (stack.parts().size() > 1) return names.find(path + stack.part_name(1).substr(stack.name().size())).has_value();
   const auto codes = names.find(path);
-  return codes && files.shape(*codes) == stack.parameters()[0]->shape;
+  return codes && files.info(*codes).shape == stack.parameters()[0]->shape;
 }
 
 // The parts of a stack of experts from dense tensors, which files hold one by one or stacked.
@@ -141,8 +138,8 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
       });
       if (!there) continue;
       for (const FilePiece& piece : layout) {
-        const std::vector<int64_t> found = reader->files.shape(piece.name);
-        require<FormatError>(found == piece.shape, "[", reader->files.where, "] \"", piece.name, "\" is ",
+        const std::vector<int64_t>& found = reader->files->info(piece.name).shape;
+        require<FormatError>(found == piece.shape, "[", reader->files->where(), "] \"", piece.name, "\" is ",
                              at::IntArrayRef(found), "; the config asks for ", at::IntArrayRef(piece.shape), ".");
         reader->hidden.insert(piece.name);
       }
@@ -152,13 +149,13 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
         at::Tensor matrix;
         for (const FilePiece& piece : layout) {
           if (e < piece.starts[0] || e >= piece.starts[0] + piece.sizes[0]) continue;
-          const at::Tensor tensor = reader->files.tensor(piece.name).view(piece.sizes).select(0, e - piece.starts[0]);
-          require<FormatError>(at::isFloatingType(tensor.scalar_type()), "[", reader->files.where, "] \"", piece.name,
-                               "\" is not a floating-point tensor and has no scales.");
+          const at::Tensor tensor = reader->files->tensor(piece.name).view(piece.sizes).select(0, e - piece.starts[0]);
+          require<FormatError>(at::isFloatingType(tensor.scalar_type()), "[", reader->files->where(), "] \"",
+                               piece.name, "\" is not a floating-point tensor and has no scales.");
           if (!matrix.defined()) matrix = at::empty({whole.shape[1], whole.shape[2]}, tensor.options());
           const at::Tensor into =
               matrix.narrow(0, piece.starts[1], piece.sizes[1]).narrow(1, piece.starts[2], piece.sizes[2]);
-          reader->files.copy ? reader->files.copy(tensor, into) : void(into.copy_(tensor));
+          reader->files->copy(tensor, into);
         }
         return matrix;
       };
@@ -168,14 +165,15 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
       });
       for (std::size_t p = 0; p < stack->parts().size(); ++p) {
         const std::string own = spelled + stack->part_name(p).substr(stack->name().size());
-        reader->tensors[own] = {
-            stack->parameters()[p]->shape, [reader = reader.get(), stack, expert, layout, coded, key, p] {
-              if (reader->packed != key) {
-                reader->parts = coded ? stacked_codes(*reader, *stack, layout) : stack->quantized_all(expert);
-                reader->packed = key;
-              }
-              return std::exchange(reader->parts[p], at::Tensor());
-            }};
+        reader->tensors[own] = {stack->parts()[p].dtype, stack->parameters()[p]->shape,
+                                [reader = reader.get(), stack, expert, layout, coded, key, p] {
+                                  if (reader->packed != key) {
+                                    reader->parts =
+                                        coded ? stacked_codes(*reader, *stack, layout) : stack->quantized_all(expert);
+                                    reader->packed = key;
+                                  }
+                                  return std::exchange(reader->parts[p], at::Tensor());
+                                }};
         reader->after[key].push_back(own);
       }
       return;
@@ -193,44 +191,81 @@ void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& n
   for (const char* table : {"weight.quant_map", "weight.nested_quant_map"}) reader->hidden.insert(prefix + table);
   const std::string state_name = prefix + std::string(kStateName);
   reader->hidden.insert(state_name);
-  require<FormatError>(names.contains(state_name), "[", reader->files.where, "] \"", name, "\" has scales but no \"",
+  require<FormatError>(names.contains(state_name), "[", reader->files->where(), "] \"", name, "\" has scales but no \"",
                        state_name, "\": nf4 is the only supported 4-bit format.");
-  const Json state = state_of(reader->files.tensor(state_name), state_name);
+  const Json state = state_of(reader->files->tensor(state_name), state_name);
   const Json* group = state.find("blocksize");
-  require<FormatError>(group && *group == Json(settings.group_size), "[", reader->files.where, "] \"", state_name,
+  require<FormatError>(group && *group == Json(settings.group_size), "[", reader->files->where(), "] \"", state_name,
                        "\" must have the blocksize of its scales, ", settings.group_size, "; got ",
                        group ? group->dump() : "none", ".");
   if (!settings.double_quant) return;
   const Json* offset = state.find("nested_offset");
   const Json* block = state.find("nested_blocksize");
-  require<FormatError>(offset && offset->is_number() && block && *block == Json(256), "[", reader->files.where, "] \"",
-                       state_name, "\" must have a nested_offset, and 256 for nested_blocksize.");
+  require<FormatError>(offset && offset->is_number() && block && *block == Json(256), "[", reader->files->where(),
+                       "] \"", state_name, "\" must have a nested_offset, and 256 for nested_blocksize.");
   const std::string own = prefix + "weight.nested_offset";
-  reader->tensors[own] = {{1}, [value = offset->as_double()] { return at::tensor({static_cast<float>(value)}); }};
+  reader->tensors[own] = {
+      float32, {1}, [value = offset->as_double()] { return at::tensor({static_cast<float>(value)}); }};
   reader->after[name].push_back(own);
 }
 
+// What a Reader gives. Read by one thread at a time: the parts of a dense tensor are kept until each is taken.
+class PackedSource final : public TensorSource {
+ public:
+  explicit PackedSource(std::shared_ptr<Reader> reader)
+      : TensorSource(reader->files->where(), infos_of(*reader)), reader_(std::move(reader)) {}
+  void copy(const at::Tensor& view, const at::Tensor& out) const override { reader_->files->copy(view, out); }
+
+ private:
+  static std::vector<TensorInfo> infos_of(const Reader& reader) {
+    std::vector<TensorInfo> infos;
+    const auto add = [&](TensorInfo info) {
+      if (const auto made = reader.tensors.find(info.name); made != reader.tensors.end()) {
+        info = {.name = info.name, .dtype = made->second.dtype, .shape = made->second.shape};
+        info.nbytes = info.numel() * static_cast<int64_t>(c10::elementSize(info.dtype));
+      }
+      infos.push_back(std::move(info));
+    };
+    for (const TensorInfo& info : reader.files->infos()) {
+      if (!reader.hidden.contains(info.name)) add(info);
+      const auto more = reader.after.find(info.name);
+      if (more == reader.after.end()) continue;
+      for (const std::string& name : more->second) {
+        if (reader.hidden.contains(name) || !reader.files->contains(name)) add({.name = name});
+      }
+    }
+    return infos;
+  }
+
+  at::Tensor load(const TensorInfo& info) const override {
+    const auto made = reader_->tensors.find(info.name);
+    return made != reader_->tensors.end() ? made->second.make().view(info.shape) : reader_->files->tensor(info.name);
+  }
+
+  std::shared_ptr<Reader> reader_;
+};
+
 }  // namespace
 
-WeightSource Packing::adapt_source(const BaseModule& module, WeightSource files) const {
+std::shared_ptr<const TensorSource> Packing::adapt_source(const BaseModule& module,
+                                                          std::shared_ptr<const TensorSource> files) const {
   auto reader = std::make_shared<Reader>();
   if (!format_.is_null()) {
-    DecodedSource decoded = decoded_source(format_, files, /*is_needed=*/false);  // or save_pretrained wrote them
-    files = std::move(decoded.source);
-    reader->decoding = std::move(decoded.decoding);
+    reader->decoded = decoded_source(format_, files, /*is_needed=*/false);  // or save_pretrained wrote them
+    files = reader->decoded;
   }
-  const FileNames names(module, files.names);
+  const FileNames names(module, *files);
   reader->files = files;
   for (const PackedLayer& layer : packed_layers(module)) {
     const auto name = names.find(layer.path + ".weight");
     if (!name) continue;  // missing, which is somebody else's error
     const std::vector<Part>& parts = layer.matrix->parts();
     const bool packed = parts.size() > 1 ? names.contains(name->substr(0, name->size() - 6) + parts[1].name)
-                                         : files.shape(*name) == layer.matrix->parameters()[0]->shape;
+                                         : files->info(*name).shape == layer.matrix->parameters()[0]->shape;
     packed ? read_bitsandbytes(reader, names, layer, *name) : pack_dense(reader, layer, *name);
   }
   for (const ExpertStack& stack : expert_stacks(module)) {
-    if (const auto packed = stack.packed(); packed && !has_codes(files, names, stack.path, *packed))
+    if (const auto packed = stack.packed(); packed && !has_codes(*files, names, stack.path, *packed))
       pack_dense_experts(reader, names, stack);
   }
   // A head that shares a packed table may stand in the files too.
@@ -241,22 +276,7 @@ WeightSource Packing::adapt_source(const BaseModule& module, WeightSource files)
     if (!linear || linear->weight() || owners.contains(path)) continue;
     if (const auto name = names.find(path + ".weight")) reader->hidden.insert(*name);
   }
-  WeightSource source = files;
-  source.names.clear();
-  for (const std::string& name : files.names) {
-    if (!reader->hidden.contains(name)) source.names.push_back(name);
-    if (const auto more = reader->after.find(name); more != reader->after.end())
-      source.names.insert(source.names.end(), more->second.begin(), more->second.end());
-  }
-  source.shape = [reader](const std::string& name) {
-    const auto own = reader->tensors.find(name);
-    return own != reader->tensors.end() ? own->second.shape : reader->files.shape(name);
-  };
-  source.tensor = [reader](const std::string& name) {
-    const auto own = reader->tensors.find(name);
-    return own != reader->tensors.end() ? own->second.make().view(own->second.shape) : reader->files.tensor(name);
-  };
-  return source;
+  return std::make_shared<const PackedSource>(std::move(reader));
 }
 
 std::vector<FileTensor> Packing::extra_tensors(const BaseModule& module) const {

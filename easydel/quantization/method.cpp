@@ -21,12 +21,6 @@ constexpr Known kMethods[] = {
 
 }  // namespace
 
-std::vector<std::string> method_names() {
-  std::vector<std::string> names;
-  for (const Known& known : kMethods) names.emplace_back(known.name);
-  return names;
-}
-
 std::shared_ptr<const Method> make_method(const QuantizeOptions& settings) {
   for (const Known& known : kMethods) {
     if (settings.method != known.name) continue;

@@ -80,7 +80,6 @@ class Method {
 
 // ConfigError lists the known methods.
 std::shared_ptr<const Method> make_method(const QuantizeOptions& settings);
-std::vector<std::string> method_names();
 
 // For a method's file.
 using MethodFactory = std::shared_ptr<const Method> (*)(const QuantizeOptions& settings);

@@ -10,7 +10,7 @@ namespace easydel {
 
 // The change that the options ask for, or that the config says the files have gone through; null: none.
 std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, const LoadOptions& options,
-                                                     const WeightSource& files);
+                                                     const std::shared_ptr<const TensorSource>& files);
 
 }  // namespace easydel
 
@@ -34,7 +34,8 @@ class Packing : public FileTransform {
   // Refuses as apply() does what the method cannot do with these layers, and changes nothing.
   void check(const BaseModule& module) const;
   void describe(const BaseModule& module, BaseConfig& config) const override;
-  WeightSource adapt_source(const BaseModule& module, WeightSource files) const override;
+  std::shared_ptr<const TensorSource> adapt_source(const BaseModule& module,
+                                                   std::shared_ptr<const TensorSource> files) const override;
   std::vector<FileTensor> extra_tensors(const BaseModule& module) const override;
 
  private:

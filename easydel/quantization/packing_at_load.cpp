@@ -16,8 +16,8 @@ namespace {
 // What the files have, by the tensors that are in them.
 class FilesPacking {
  public:
-  FilesPacking(const BaseModule& module, QuantizeOptions settings, const WeightSource& files)
-      : module_(module), settings_(std::move(settings)), files_(files), names_(module, files.names) {}
+  FilesPacking(const BaseModule& module, QuantizeOptions settings, const TensorSource& files)
+      : module_(module), settings_(std::move(settings)), files_(files), names_(module, files) {}
 
   std::shared_ptr<const Packing> find() {
     const bool gguf = settings_.method == "gguf";
@@ -47,18 +47,18 @@ class FilesPacking {
       if (gguf && own) others_[stack.path] = make_method({.method = "int4", .group_size = 32});
       if (settings_.method == "nf4") note_groups(*own, c10::multiply_integers(stack.stack->dense->shape), stack.path);
     }
-    require<FormatError>(!layers_.empty(), "[", files_.where, "] config.json says that weights are quantized as ",
+    require<FormatError>(!layers_.empty(), "[", files_.where(), "] config.json says that weights are quantized as ",
                          settings_.method, ", but no tensor has scales.");
     const auto method = gguf ? first_blocks_ : make_method(settings_);
-    require<FormatError>(method != nullptr, "[", files_.where, "] config.json says that weights are GGUF blocks, ",
+    require<FormatError>(method != nullptr, "[", files_.where(), "] config.json says that weights are GGUF blocks, ",
                          "but no tensor is.");
     return std::make_shared<Packing>(method, std::move(layers_), nullptr, std::move(others_));
   }
 
  private:
   void note_groups(const std::string& scales, int64_t elements, const std::string& weight) {
-    const int64_t count = c10::multiply_integers(files_.shape(scales));
-    require<FormatError>(count > 0 && elements % count == 0, "[", files_.where, "] \"", scales, "\" has ", count,
+    const int64_t count = c10::multiply_integers(files_.info(scales).shape);
+    require<FormatError>(count > 0 && elements % count == 0, "[", files_.where(), "] \"", scales, "\" has ", count,
                          " scales for ", elements, " values.");
     settings_.group_size = elements / count;
     settings_.double_quant = names_.find(weight + ".nested_absmax").has_value();
@@ -69,7 +69,7 @@ class FilesPacking {
   bool note_blocks(const std::string& path, const std::string& weight, int64_t in) {
     const auto name = names_.find(weight);
     if (!name) return false;
-    const std::vector<int64_t> shape = files_.shape(*name);
+    const std::vector<int64_t> shape = files_.info(*name).shape;
     const std::size_t dims = path == weight ? 4 : 3;
     if (shape.size() != dims || shape[dims - 2] < 1 || in % shape[dims - 2] != 0) return false;
     const auto blocks = find_gguf_blocks(in / shape[dims - 2], shape[dims - 1]);
@@ -81,7 +81,7 @@ class FilesPacking {
 
   const BaseModule& module_;
   QuantizeOptions settings_;
-  const WeightSource& files_;
+  const TensorSource& files_;
   FileNames names_;
   std::vector<std::string> layers_;
   LayerMethods others_;
@@ -91,11 +91,11 @@ class FilesPacking {
 // The layers of files in a published format that stay packed: those whose codes a method has.
 class FormatPacking {
  public:
-  FormatPacking(const BaseModule& module, const Json& format, const WeightSource& files)
+  FormatPacking(const BaseModule& module, const Json& format, std::shared_ptr<const TensorSource> files)
       : module_(module),
         format_(format),
-        decoded_(decoded_source(format, files)),
-        names_(module, decoded_.source.names) {}
+        decoded_(decoded_source(format, std::move(files))),
+        names_(module, *decoded_) {}
 
   std::shared_ptr<const Packing> find() {
     std::map<const Parameter*, std::shared_ptr<const Method>> packed;
@@ -118,9 +118,9 @@ class FormatPacking {
  private:
   // Null: the weight becomes dense, or is.
   std::shared_ptr<const Method> method_of(const std::string& name, const std::vector<int64_t>& shape) const {
-    const auto found = decoded_.decoding->weights.find(name);
-    if (found == decoded_.decoding->weights.end() || !found->second.method || found->second.shape != shape)
-      return nullptr;
+    const auto& weights = decoded_->decoding().weights;
+    const auto found = weights.find(name);
+    if (found == weights.end() || !found->second.method || found->second.shape != shape) return nullptr;
     return found->second.method();
   }
 
@@ -144,7 +144,7 @@ class FormatPacking {
 
   const BaseModule& module_;
   const Json& format_;
-  DecodedSource decoded_;
+  std::shared_ptr<const DecodedSource> decoded_;
   FileNames names_;
   LayerMethods layers_;
 };
@@ -152,8 +152,8 @@ class FormatPacking {
 // What save_pretrained wrote of a model whose layers have methods of their own: the parts tell which.
 class MixedPacking {
  public:
-  MixedPacking(const BaseModule& module, const WeightSource& files)
-      : module_(module), files_(files), names_(module, files.names) {}
+  MixedPacking(const BaseModule& module, const TensorSource& files)
+      : module_(module), files_(files), names_(module, files) {}
 
   std::shared_ptr<const Packing> find() {
     LayerMethods layers;
@@ -170,7 +170,7 @@ class MixedPacking {
     for (const ExpertStack& stack : expert_stacks(module_)) {
       if (const auto method = method_of(stack.path, stack.path, stack.stack->in.size, 1)) layers[stack.path] = method;
     }
-    require<FormatError>(!layers.empty(), "[", files_.where,
+    require<FormatError>(!layers.empty(), "[", files_.where(),
                          "] config.json says that weights are packed by layer, but no tensor has scales.");
     return std::make_shared<Packing>(std::move(layers), Json());
   }
@@ -180,10 +180,11 @@ class MixedPacking {
   std::shared_ptr<const Method> method_of(const std::string& weight, const std::string& owner, int64_t in,
                                           std::size_t before) const {
     const auto group = [&](const std::string& name) -> int64_t {
-      const std::vector<int64_t> shape = files_.shape(name);
+      const std::vector<int64_t> shape = files_.info(name).shape;
       if (shape.size() == before + 1) return 0;
-      require<FormatError>(shape.size() == before + 2 && shape.back() > 0 && in % shape.back() == 0, "[", files_.where,
-                           "] \"", name, "\" is ", at::IntArrayRef(shape), ", which does not divide ", in, " columns.");
+      require<FormatError>(shape.size() == before + 2 && shape.back() > 0 && in % shape.back() == 0, "[",
+                           files_.where(), "] \"", name, "\" is ", at::IntArrayRef(shape), ", which does not divide ",
+                           in, " columns.");
       return in / shape.back();
     };
     if (names_.find(owner + ".SCB")) return make_method({.method = "8bit"});
@@ -197,7 +198,7 @@ class MixedPacking {
   }
 
   const BaseModule& module_;
-  const WeightSource& files_;
+  const TensorSource& files_;
   FileNames names_;
 };
 
@@ -231,11 +232,12 @@ bool is_published(const Json& config) {
   return method != "bitsandbytes" || !packed;
 }
 
-std::shared_ptr<const Packing> from_files_of(const BaseModule& module, const Json& config, const WeightSource& files) {
+std::shared_ptr<const Packing> from_files_of(const BaseModule& module, const Json& config,
+                                             const std::shared_ptr<const TensorSource>& files) {
   if (is_published(config)) return FormatPacking(module, config, files).find();
   const QuantizeOptions settings = settings_of(config);
-  if (settings.method == "mixed") return MixedPacking(module, files).find();
-  return FilesPacking(module, settings, files).find();
+  if (settings.method == "mixed") return MixedPacking(module, *files).find();
+  return FilesPacking(module, settings, *files).find();
 }
 
 // What the caller asks for; else EasyDeL's form of a quantization_config, whose files are dense.
@@ -259,14 +261,14 @@ std::optional<QuantizeOptions> asked_of(const LoadOptions& options, const Json& 
 namespace easydel {
 
 std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, const LoadOptions& options,
-                                                     const WeightSource& files) {
+                                                     const std::shared_ptr<const TensorSource>& files) {
   using namespace quantization;
   const Json& config = module.config().quantization.weights;
   const bool from_files = config.is_object() && config.contains("quant_method");
-  const auto asked = asked_of(options, config, files.where);
+  const auto asked = asked_of(options, config, files->where());
   if (!asked) return from_files ? from_files_of(module, config, files) : nullptr;
   const bool published = from_files && is_published(config);
-  require<ConfigError>(!from_files || published, "[from_pretrained] ", files.where,
+  require<ConfigError>(!from_files || published, "[from_pretrained] ", files->where(),
                        " is already quantized. Load it without quantization_config, or quantize the original model.");
   const auto method = make_method(*asked);
   require<ConfigError>(!method->needs_calibration() && !asked->calibration, "[from_pretrained] ", asked->method,

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/sharding/collectives/gather_ahead.h"
+#include "easydel/sharding/collectives/weight_prefetcher.h"
 
 namespace easydel {
 namespace {
@@ -47,7 +47,7 @@ AxisNames common(const AxisNames& a, const AxisNames& b) {
 
 Parallel::Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& axis, const AxisNames& expert_axes,
                    bool splits_heads)
-    : mesh_(std::move(mesh)), ahead_(std::make_unique<GatherAhead>()) {
+    : mesh_(std::move(mesh)), prefetcher_(std::make_unique<WeightPrefetcher>()) {
   const auto resolve = [&](LogicalAxis logical) { return larger_than_one(mesh_->mesh(), axis.resolve_axis(logical)); };
   batch_ = resolve(LogicalAxis::Batch);
   sequence_ = resolve(LogicalAxis::Length);

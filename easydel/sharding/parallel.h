@@ -8,7 +8,7 @@
 
 namespace easydel {
 
-class GatherAhead;
+class WeightPrefetcher;
 
 // Axes of size one are omitted everywhere, so an empty list means that a dimension is not split.
 class Parallel {
@@ -30,12 +30,12 @@ class Parallel {
 
   const Group& group(const AxisNames& axes) const { return mesh_->group(axes); }
   const Group& everyone() const;
-  GatherAhead& ahead() const { return *ahead_; }
+  WeightPrefetcher& prefetcher() const { return *prefetcher_; }
   bool is_single() const { return mesh_->mesh().size() == 1; }
 
  private:
   std::shared_ptr<const DeviceMesh> mesh_;
-  std::unique_ptr<GatherAhead> ahead_;
+  std::unique_ptr<WeightPrefetcher> prefetcher_;
   AxisNames batch_, sequence_, data_, heads_, mlp_, vocab_, experts_, expert_inner_;
 };
 

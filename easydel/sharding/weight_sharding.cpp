@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/sharding/collectives/gather_ahead.h"
+#include "easydel/sharding/collectives/weight_prefetcher.h"
 
 namespace easydel {
 namespace {
@@ -265,7 +265,8 @@ at::Tensor WeightSharding::join(const at::Tensor& part, const WeightSharding& ot
 
 at::Tensor WeightSharding::gather(const at::Tensor& part, at::ScalarType dtype) const {
   const at::NoGradGuard no_grad;
-  const at::Tensor gathered = is_gathered() ? parallel_->ahead().gather(*this, part, dtype) : part.detach().to(dtype);
+  const at::Tensor gathered =
+      is_gathered() ? parallel_->prefetcher().gather(*this, part, dtype) : part.detach().to(dtype);
   return sliced_ ? take(gathered, locate(computed_, union_)).contiguous() : gathered;
 }
 

@@ -54,7 +54,7 @@ class WeightSharding : public operations::WeightAccess {
   at::Tensor reduce(const at::Tensor& gradient) const override;
 
  private:
-  friend class GatherAhead;
+  friend class WeightPrefetcher;
   // A pending gather and its result.
   struct Gathering {
     std::unique_ptr<Pending> pending;

@@ -197,12 +197,7 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
 }
 
 void Trainer::Impl::apply(GraphState gradients, GraphState along, double norm) {
-  if (args().clip_grad && norm > *args().clip_grad) {
-    std::vector<at::Tensor> all;
-    for (const auto& [path, gradient] : gradients) all.push_back(gradient);
-    for (const auto& [path, gradient] : along) all.push_back(gradient);
-    at::_foreach_mul_(all, *args().clip_grad / norm);
-  }
+  if (args().clip_grad) optim::clip_to_norm({&gradients, &along}, norm, *args().clip_grad);
   state = std::move(state).apply_gradients(std::move(gradients));
   if (companion_) companion_ = std::move(*companion_).apply_gradients(std::move(along));
   if (ema_) ema_->update(state.graphstate);

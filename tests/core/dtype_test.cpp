@@ -22,7 +22,6 @@ TEST(ParseDtype, ParsesItsOwnNames) {
   for (DType dtype : {float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int64, int32, int16, int8, uint8,
                       uint16, uint32, uint64, boolean}) {
     EXPECT_EQ(parse_dtype(dtype_name(dtype)), dtype);
-    EXPECT_EQ(parse_dtype(dtype_short_name(dtype)), dtype);
   }
 }
 

@@ -94,6 +94,29 @@ TEST(Json, FindsKeysInLargeObjectsAndAfterErasing) {
   EXPECT_EQ(copy.at("999").as_int(), 999);
 }
 
+TEST(Json, AssignsAnObjectsOwnMemberToANewKey) {
+  const std::string text(100, 'x');  // on the heap, and so is a list
+  Json json = Json::object({{"k0", text}, {"list", Json::array({1, text})}});
+  for (int i = 0; i < 100; ++i) {  // more than enough for the object to move, many times
+    json["k" + std::to_string(i + 1)] = json.at("k" + std::to_string(i));
+    json["list" + std::to_string(i)] = *json.find("list");
+  }
+  EXPECT_EQ(json.size(), 202);
+  EXPECT_EQ(json.at("k100").as_string(), text);
+  EXPECT_EQ(json.at("list99"), Json::array({1, text}));
+}
+
+TEST(Json, AssignsAPartOfAValueToTheWhole) {
+  Json json = Json::parse(R"({"a": {"b": {"c": [1, 2]}}, "d": 1})");
+  json = json.at("a");
+  EXPECT_EQ(json.dump(), R"({"b": {"c": [1, 2]}})");
+  json = std::move(json["b"]);
+  EXPECT_EQ(json.dump(), R"({"c": [1, 2]})");
+  json = json.at("c");
+  json = json.at(1);
+  EXPECT_EQ(json, Json(2));
+}
+
 TEST(Json, StrictDumpWritesNanAndInfinityAsNull) {
   const Json value = Json::parse(R"({"a": [NaN, 1.5, {"b": -Infinity}], "c": "NaN", "d": Infinity})");
   EXPECT_EQ(dump_strict(value), R"({"a": [null, 1.5, {"b": null}], "c": "NaN", "d": null})");

@@ -79,7 +79,7 @@ TEST(MappedFile, PrefaultsAllPagesOfAllFiles) {
   }
   if (::madvise(files[2]->writable_bytes().data(), 1, MADV_POPULATE_READ) != 0) GTEST_SKIP() << "an old kernel";
   files[2]->release();
-  enter_pages_ahead({files.begin(), files.end()});
+  prefault_pages({files.begin(), files.end()});
   // It runs on its own thread; the test's time limit covers a hang.
   while (resident_bytes(directory / "long") < (33 << 20) || resident_bytes(directory / "short") < 5000)
     std::this_thread::yield();
@@ -96,7 +96,7 @@ TEST(MappedFile, MayBeDestroyedWhilePagesAreEntered) {
   {
     const auto map = MappedFile::open(directory / "file");
     file = map;
-    enter_pages_ahead({map});
+    prefault_pages({map});
   }
   // The thread may hold the last reference, and then still has to unmap.
   while (file.lock() || resident_bytes(directory / "file") > 0) std::this_thread::yield();

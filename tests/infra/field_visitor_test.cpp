@@ -124,21 +124,6 @@ TEST(FieldType, WritesOfARopeBlockOnlyWhatWasSet) {
   refuses<RopeParameters>("3", "an object; got 3");
 }
 
-TEST(FieldsTable, ShowsKeysTypesDefaultsAndMeanings) {
-  int64_t size = 3;
-  std::optional<double> rate;
-  const auto fields = collect_fields([&](FieldVisitor& v) {
-    v("size", size, "Width | height.", {"n_size"});
-    v("rate", rate, "Speed.");
-  });
-
-  EXPECT_EQ(fields_table(fields),
-            "| key | type | default | meaning |\n"
-            "|---|---|---|---|\n"
-            "| `size`, `n_size` | an integer | `3` | Width \\| height. |\n"
-            "| `rate` | a number or null | `null` | Speed. |\n");
-}
-
 TEST(ParseOverrides, TakesJsonAndElseText) {
   EXPECT_EQ(parse_overrides({"hidden_size=64", "rate=1e-3", "hidden_act=silu", "sizes=[1, 2]", "open=true",
                              "name=", "equation=a=b", "nothing=null"})

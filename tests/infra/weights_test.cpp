@@ -11,21 +11,40 @@
 namespace easydel {
 namespace {
 
+// Tensors of a map, in its order, that records what is asked of it.
+class RecordingSource final : public TensorSource {
+ public:
+  explicit RecordingSource(const TensorMap& map)
+      : TensorSource("here", make_tensor_source(map, "here")->infos()), map_(map) {}
+  void copy(const at::Tensor& view, const at::Tensor& out) const override {
+    ++copies;
+    out.copy_(view);
+  }
+
+  mutable std::vector<std::string> taken;
+  mutable int copies = 0;
+
+ private:
+  at::Tensor load(const TensorInfo& info) const override {
+    taken.push_back(info.name);
+    return map_.at(info.name).detach();
+  }
+  TensorMap map_;
+};
+
 TEST(LoadWeights, TakesTensorsInTheOrderOfTheFilesAndGivesThemInTheModels) {
   const auto model = tiny_llama();
   const TensorMap params = model->params();
-  WeightSource source = weights_of(params, "here");
-  std::reverse(source.names.begin(), source.names.end());
-  std::vector<std::string> taken;
-  source.tensor = [&](const std::string& name) {
-    taken.push_back(name);
-    return params.at(name).detach();
-  };
+  std::vector<std::string> paths = params.paths();
+  std::reverse(paths.begin(), paths.end());
+  TensorMap files;
+  for (const std::string& path : paths) files.set(path, params.at(path));
+  const RecordingSource source(files);
 
   const LoadedWeights loaded =
       load_weights(*tiny_llama(), source, [](const at::Tensor& t, const Parameter&) { return t; });
 
-  EXPECT_EQ(taken, source.names);
+  EXPECT_EQ(source.taken, paths);
   EXPECT_EQ(loaded.params().paths(), params.paths());
   for (const auto& [path, tensor] : loaded.params()) EXPECT_TRUE(at::equal(tensor, params.at(path))) << path;
 }
@@ -36,8 +55,8 @@ TEST(LoadWeights, LeavesTensorsUnderTheNamesOfTheBaseModelWhereTheyAre) {
   for (const auto& [path, tensor] : model->params())
     files.set(path.starts_with("model.") ? path.substr(6) : path, tensor.detach());
 
-  const LoadedWeights loaded =
-      load_weights(*tiny_llama(), weights_of(files, "here"), [](const at::Tensor& t, const Parameter&) { return t; });
+  const LoadedWeights loaded = load_weights(*tiny_llama(), *make_tensor_source(files, "here"),
+                                            [](const at::Tensor& t, const Parameter&) { return t; });
 
   EXPECT_TRUE(loaded.missing.empty() && loaded.unexpected.empty());
   for (const auto& [path, tensor] : loaded.params())
@@ -59,17 +78,12 @@ TEST(LoadWeights, CopiesPiecesAsTheSourceWouldHaveIt) {
   for (const SavedTensor& saved : saved_tensors(*model)) {
     files.set(saved.info.name, cut(model->params().at(saved.path), saved.piece).clone());
   }
-  WeightSource source = weights_of(files, "here");
-  int copies = 0;
-  source.copy = [&](const at::Tensor& part, const at::Tensor& out) {
-    ++copies;
-    out.copy_(part);
-  };
+  const RecordingSource source(files);
 
   const LoadedWeights loaded = load_weights(*lazy_init<MixtralForCausalLM>(config), source,
                                             [](const at::Tensor& t, const Parameter&) { return t; });
 
-  EXPECT_EQ(copies, 2 * 3 * 3);  // layers, experts, and w1, w2 and w3 of each
+  EXPECT_EQ(source.copies, 2 * 3 * 3);  // layers, experts, and w1, w2 and w3 of each
   EXPECT_TRUE(loaded.missing.empty() && loaded.unexpected.empty());
   const GraphState params = loaded.params();
   for (const auto& [path, tensor] : model->params()) EXPECT_TRUE(at::equal(params.at(path), tensor)) << path;

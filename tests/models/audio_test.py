@@ -1,32 +1,16 @@
 """Tiny random models of speech, made by transformers, and the same files run by easydel: every output, the loss and the
 gradient of every parameter must agree; on a mesh too. usage: audio_test.py EASYDEL"""
 
-import os
 import pathlib
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from model_peer import TOLERANCE, error_of, forward, gradients_of, spread, torch, transformers
+from transformers import AutoConfig
 
-import warm_start
+from audio_configs import AUDIO_CONFIGS, BASE, SOUNDS, SPEECH
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-
-import torch  # noqa: E402
-import transformers  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
-from transformers import AutoConfig  # noqa: E402
-
-from audio_configs import AUDIO_CONFIGS, BASE, SOUNDS, SPEECH  # noqa: E402
-
-torch.set_num_threads(1)
-transformers.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
-
-EASYDEL = sys.argv[1]
-TOLERANCE = 1e-4  # of the largest value, in float32
 TASKS = {SPEECH: "speech-sequence-to-sequence", SOUNDS: "audio-classification", BASE: "base-module"}
 
 
@@ -43,10 +27,7 @@ def make(family: str, settings: dict, kind: str, seed: int = 0):
     config = AutoConfig.for_model(family, **settings)
     config._attn_implementation = "eager"
     model = getattr(transformers, kind).from_config(config)
-    with torch.no_grad():  # norms of one and biases of zero would hide a mistake
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    return model.eval()
+    return spread(model)
 
 
 def make_batch(model, kind: str, rows: int = 3, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -61,35 +42,10 @@ def make_batch(model, kind: str, rows: int = 3, seed: int = 0) -> dict[str, torc
     return batch | {"labels": ids}
 
 
-def run(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Tensor]:
-    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
-    command = [EASYDEL, "--log", "error", "forward", str(directory), "--input", str(directory / "in.safetensors"), "--output",
-               str(directory / "out.safetensors"), *args]
-    done = warm_start.run(command, text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return load_file(directory / "out.safetensors")
-
-
-def error_of(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
-    scale = theirs.double().abs().max().item() or 1.0
-    return (ours.double() - theirs.double()).abs().max().item() / scale
-
-
-def gradients_of(model, directory: pathlib.Path) -> dict[str, torch.Tensor]:
-    """Under the names that saving writes."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
-    model.save_pretrained(directory / "grads")
-    return load_file(directory / "grads" / "model.safetensors")
-
-
 class Audio(unittest.TestCase):
     def compare(self, model, batch: dict, directory: pathlib.Path, *args: str, hidden: bool = False) -> None:
         has_loss = "labels" in batch
-        ours = run(directory, batch, *(["--grad"] if has_loss else []), *(["--hidden-states", "--attentions"] if hidden else []), *args)
+        ours = forward(directory, batch, *(["--grad"] if has_loss else []), *(["--hidden-states", "--attentions"] if hidden else []), *args)
         theirs = model(**batch, output_hidden_states=hidden, output_attentions=hidden)
         errors = {}
         for name, value in theirs.items():
@@ -135,7 +91,7 @@ class Audio(unittest.TestCase):
             model = make(family, settings, kind)
             model.save_pretrained(folder)
             with self.assertRaisesRegex(AssertionError, "reads the mean of all tokens, which are not split"):
-                run(pathlib.Path(folder), make_batch(model, kind), "--devices", "2", "--mesh", "1,1,1,1,2")
+                forward(pathlib.Path(folder), make_batch(model, kind), "--devices", "2", "--mesh", "1,1,1,1,2")
 
     def test_the_task_is_that_of_the_architecture_and_padding_is_the_decoders(self):
         family, name, settings, kind = next(cases(SPEECH))
@@ -146,13 +102,13 @@ class Audio(unittest.TestCase):
             batch = make_batch(model, BASE)
             batch["decoder_attention_mask"] = torch.ones_like(batch["decoder_input_ids"])
             batch["decoder_attention_mask"][1, 6:] = 0
-            ours, theirs = run(directory, batch), model(**batch)
+            ours, theirs = forward(directory, batch), model(**batch)
             keep = batch["decoder_attention_mask"].bool()
             self.assertLess(error_of(ours["logits"][keep], theirs.logits[keep]), TOLERANCE)
             # An encoder that ran before does not run again.
             del batch["input_features"]
             batch["encoder_outputs"] = theirs.encoder_last_hidden_state + 1
-            again = run(directory, batch)
+            again = forward(directory, batch)
             expected = model(**batch | {"encoder_outputs": (batch["encoder_outputs"],)})
             self.assertLess(error_of(again["logits"][keep], expected.logits[keep]), TOLERANCE)
 
@@ -172,9 +128,9 @@ class Audio(unittest.TestCase):
                 ({"labels": torch.full((3, 25), 9)}, r"a text may have at most 24 tokens \(max_target_positions\); got 25"),
             ):
                 with self.subTest(message=message), self.assertRaisesRegex(AssertionError, message):
-                    run(pathlib.Path(folder), good | change)
+                    forward(pathlib.Path(folder), good | change)
             with self.assertRaisesRegex(AssertionError, "exactly one of input_features and encoder_outputs is needed; got neither"):
-                run(pathlib.Path(folder), {"decoder_input_ids": torch.ones(3, 5, dtype=torch.long)})
+                forward(pathlib.Path(folder), {"decoder_input_ids": torch.ones(3, 5, dtype=torch.long)})
 
 
 if __name__ == "__main__":

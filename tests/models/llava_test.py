@@ -1,13 +1,12 @@
 """Tiny random LLaVA models, made by transformers, and the same files run by easydel: logits, loss, gradients, files, and
 the tokens that `easydel generate --image` gives. usage: llava_test.py EASYDEL RESAVE_PROGRAM"""
 
-import json
 import pathlib
 import tempfile
 import unittest
 
-from seeing_peer import (EASYDEL, SPECIAL, TOLERANCE, draw_files, error_of, forward, gradient_errors, Image, in_half_precision, load_file,
-                         resave, run, same_answers, save_file, spread, sys, tokenizers, torch, transformers)
+from seeing_peer import (compare, draw_files, forward, Image, in_half_precision, resaves_and_reads_all_names, run, same_answers, spread,
+                         sys, torch, transformers, word_tokenizer)
 from vision_configs import LLAVA_CONFIGS as CONFIGS
 
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "what", "<image>", "is", "this", "a", "cat", "USER:", "ASSISTANT:", "?"]
@@ -46,11 +45,7 @@ def make_batch(model) -> dict[str, torch.Tensor]:
 def write_processor(model, directory: pathlib.Path) -> transformers.LlavaProcessor:
     words = [w for w in WORDS if w != "<image>"]
     words.insert(model.config.image_token_index, "<image>")
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    inner.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    inner.add_special_tokens(["<image>"])
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **SPECIAL)
+    tokenizer = word_tokenizer(words, ["<image>"])
     edge = model.config.vision_config.image_size
     images = transformers.CLIPImageProcessor(size={"shortest_edge": edge}, crop_size=edge)
     is_clip = model.config.vision_config.model_type == "clip_vision_model"
@@ -63,17 +58,7 @@ def write_processor(model, directory: pathlib.Path) -> transformers.LlavaProcess
 class Llava(unittest.TestCase):
     def compare(self, settings: dict, *args: str) -> None:
         model = make(settings)
-        batch = make_batch(model)
-        with tempfile.TemporaryDirectory() as folder:
-            directory = pathlib.Path(folder)
-            model.save_pretrained(directory)
-            ours = forward(directory, batch, "--grad", *args)
-            theirs = model(**batch)
-            keep = batch["attention_mask"].bool()
-            errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep]),
-                      "image_hidden_states": error_of(ours["image_hidden_states"], theirs.image_hidden_states)}
-            errors |= gradient_errors(ours, theirs.loss, model, directory)
-            self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
+        compare(self, model, make_batch(model), *args)
 
     def test_logits_loss_and_gradients(self):
         for name, settings in CONFIGS.items():
@@ -92,19 +77,8 @@ class Llava(unittest.TestCase):
     def test_saved_again_it_is_the_same_model_and_all_names_are_read(self):
         for name, settings in CONFIGS.items():
             model = make(settings)
-            with self.subTest(config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
-                source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
-                resave(self, model, source, target)
-                batch = make_batch(model)
-                expected = model(**batch).logits
-                saved = load_file(source / "model.safetensors")
-                hub = {k.replace("vision_tower.", "vision_tower.vision_model."): v for k, v in saved.items()}
-                memory = {k: v.contiguous() for k, v in model.state_dict().items() if not (k == "lm_head.weight" and model.config.tie_word_embeddings)}
-                for kind, tensors in (("hub", hub), ("memory", memory)):
-                    save_file(tensors, source / "model.safetensors", {"format": "pt"})
-                    ours = forward(source, batch)["logits"]
-                    keep = batch["attention_mask"].bool()
-                    self.assertLess(error_of(ours[keep], expected[keep]), TOLERANCE, kind)
+            with self.subTest(config=name):
+                resaves_and_reads_all_names(self, model, make_batch(model), lambda k: k.replace("vision_tower.", "vision_tower.vision_model."))
 
     def test_generates_what_transformers_generates(self):
         for name, settings in CONFIGS.items():

@@ -6,8 +6,8 @@ import pathlib
 import tempfile
 import unittest
 
-from seeing_peer import (EASYDEL, SPECIAL, TOLERANCE, draw_files, error_of, gradient_errors, Image, in_half_precision, load_file, np,
-                         resave, run, same_answer_about_a_video, same_answers, save_file, spread, sys, tokenizers, torch, transformers)
+from seeing_peer import (TOLERANCE, compare, draw_files, error_of, in_half_precision, in_memory, load_file, resave, run,
+                         same_answer_about_a_video, same_answers, save_file, spread, sys, torch, transformers, word_tokenizer)
 from vision_configs import QWEN_VL_CONFIGS
 import seeing_peer
 
@@ -67,10 +67,7 @@ def forward(directory: pathlib.Path, batch: dict, *args: str, task: str = "image
 def write_processor(model, directory: pathlib.Path, old: bool = False):
     """Beside the model; `old`: as files of the hub have it, the image processor alone."""
     words = {w: i for i, w in enumerate(WORDS)} | {"<|image_pad|>": model.config.image_token_id, "<|video_pad|>": model.config.video_token_id}
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    inner.add_special_tokens(WORDS[5:9])
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **SPECIAL)
+    tokenizer = word_tokenizer(words, WORDS[5:9], begins=False)
     vision = model.config.vision_config
     sizes = dict(patch_size=vision.patch_size, merge_size=vision.spatial_merge_size, temporal_patch_size=vision.temporal_patch_size)
     least = (vision.patch_size * vision.spatial_merge_size) ** 2
@@ -90,21 +87,10 @@ def write_processor(model, directory: pathlib.Path, old: bool = False):
 
 class QwenVL(unittest.TestCase):
     def compare(self, model, batch: dict, *args: str) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            directory = pathlib.Path(folder)
-            model.save_pretrained(directory)
-            ours = forward(directory, batch, "--grad", *args)
-            theirs = model(**batch)
-            keep = batch["attention_mask"].bool()
-            features = [model.get_image_features(batch["pixel_values"], batch["image_grid_thw"]).pooler_output]
-            if "pixel_values_videos" in batch:
-                features.append(model.get_video_features(batch["pixel_values_videos"], batch["video_grid_thw"]).pooler_output)
-            features = torch.cat([one for some in features for one in some])
-            errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep]),
-                      "image_hidden_states": error_of(ours["image_hidden_states"], features)}
-            self.assertTrue(torch.equal(ours["rope_deltas"], theirs.rope_deltas))
-            errors |= gradient_errors(ours, theirs.loss, model, directory)
-            self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
+        features = [model.get_image_features(batch["pixel_values"], batch["image_grid_thw"]).pooler_output]
+        if "pixel_values_videos" in batch:
+            features.append(model.get_video_features(batch["pixel_values_videos"], batch["video_grid_thw"]).pooler_output)
+        compare(self, model, batch, *args, forward=forward, features=torch.cat([one for some in features for one in some]))
 
     def test_logits_loss_gradients_and_deltas(self):
         for family, name, settings in CASES:
@@ -163,8 +149,7 @@ class QwenVL(unittest.TestCase):
                 batch = make_batch(model)
                 del batch["labels"]
                 expected, keep = model(**batch).logits, batch["attention_mask"].bool()
-                tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
-                memory = {k: v.contiguous() for k, v in model.state_dict().items() if k not in tied}
+                memory = in_memory(model)
                 hub = {k.replace("model.language_model.", "model.").replace("model.visual.", "visual."): v for k, v in memory.items()}
                 base = {k.removeprefix("model."): v for k, v in memory.items() if k.startswith("model.")}
                 whole = json.loads((source / "config.json").read_text())

@@ -2,18 +2,11 @@
 imports it has the arguments EASYDEL RESAVE_PROGRAM."""
 
 import json
-import os
 import pathlib
 import sys
 import tempfile
 import types
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-
-import warm_start
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 # Where scripts/setup.sh puts it. The wheel is a CUDA build, whose operators a CPU torch lacks; none of them is used.
 sys.path.insert(0, str(pathlib.Path(sys.prefix) / "torchvision"))
 sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
@@ -25,50 +18,16 @@ import transformers  # noqa: E402
 from PIL import Image  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-torch.set_num_threads(1)
-transformers.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
+from model_peer import (EASYDEL, TOLERANCE, error_of, forward, gradients_of, run, spread, warm_start)  # noqa: E402, F401
 
-EASYDEL, RESAVE = sys.argv[1:3]
-TOLERANCE = 1e-4
+RESAVE = sys.argv[2]
 SPECIAL = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
-
-
-def spread(model):
-    """Norms of one and biases of zero would hide a mistake."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    return model.eval()
-
-
-def run(*command: str) -> str:
-    done = warm_start.run([EASYDEL, "--log", "error", *command], text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def forward(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Tensor]:
-    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
-    run("forward", str(directory), "--input", str(directory / "in.safetensors"), "--output", str(directory / "out.safetensors"), *args)
-    return load_file(directory / "out.safetensors")
-
-
-def error_of(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
-    scale = theirs.double().abs().max().item() or 1.0
-    return (ours.double() - theirs.double()).abs().max().item() / scale
 
 
 def gradient_errors(ours: dict[str, torch.Tensor], loss: torch.Tensor, model, directory: pathlib.Path) -> dict[str, float]:
     """Of every parameter, under the names that saving writes. It overwrites the model."""
     loss.backward()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
-    model.save_pretrained(directory / "grads")
-    theirs = load_file(directory / "grads" / "model.safetensors")
+    theirs = gradients_of(model, directory)
     assert {k[5:] for k in ours if k.startswith("grad.")} == set(theirs)
     errors = {}
     for name, gradient in theirs.items():
@@ -77,6 +36,53 @@ def gradient_errors(ours: dict[str, torch.Tensor], loss: torch.Tensor, model, di
         is_zero = name.endswith("k_proj.bias") and "vision" in name
         errors[f"grad.{name}"] = (mine - gradient).abs().max().item() if is_zero else error_of(mine, gradient)
     return errors
+
+
+def compare(case, model, batch: dict, *args: str, forward=forward, features: torch.Tensor | None = None) -> None:
+    """Loss, logits, every gradient, and the features of images: the model's own answer has them unless they are given."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = pathlib.Path(folder)
+        model.save_pretrained(directory)
+        ours = forward(directory, batch, "--grad", *args)
+        theirs = model(**batch)
+        keep = batch["attention_mask"].bool()
+        errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep])}
+        seen = theirs.image_hidden_states if features is None else features
+        if isinstance(seen, torch.Tensor):
+            errors["image_hidden_states"] = error_of(ours["image_hidden_states"], seen)
+        if getattr(theirs, "rope_deltas", None) is not None:
+            case.assertTrue(torch.equal(ours["rope_deltas"], theirs.rope_deltas))
+        errors |= gradient_errors(ours, theirs.loss, model, directory)
+        case.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
+
+
+def in_memory(model) -> dict[str, torch.Tensor]:
+    """The weights under the names of the model's memory; a tied head is not a weight of its own."""
+    tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
+    return {k: v.contiguous() for k, v in model.state_dict().items() if k not in tied}
+
+
+def resaves_and_reads_all_names(case, model, batch: dict, name_on_hub) -> None:
+    """`name_on_hub` makes the name in files of the hub from that of transformers' files."""
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
+        resave(case, model, source, target)
+        expected, keep = model(**batch).logits[batch["attention_mask"].bool()], batch["attention_mask"].bool()
+        hub = {name_on_hub(k): v for k, v in load_file(source / "model.safetensors").items()}
+        for kind, tensors in (("hub", hub), ("memory", in_memory(model))):
+            save_file(tensors, source / "model.safetensors", {"format": "pt"})
+            case.assertLess(error_of(forward(source, batch)["logits"][keep], expected), TOLERANCE, kind)
+
+
+def word_tokenizer(words: list[str] | dict[str, int], special: list[str], begins: bool = True, **tokens):
+    """A token for each word, behind <s> if it `begins` so."""
+    ids = words if isinstance(words, dict) else {w: i for i, w in enumerate(words)}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token="<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    if begins:
+        inner.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    inner.add_special_tokens(special)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **SPECIAL, **tokens)
 
 
 def resave(case, model, source: pathlib.Path, target: pathlib.Path) -> None:

@@ -9,9 +9,8 @@ import sys
 import tempfile
 import unittest
 
-from seeing_peer import (SPECIAL as TOKENS, TOLERANCE, draw_files, draw_frames, error_of, forward, gradient_errors, in_half_precision,
-                         load_file, resave, run, same_answer_about_a_video, same_answers, save_file, spread, tokenizers, torch,
-                         transformers)
+from seeing_peer import (compare, draw_files, draw_frames, forward, in_half_precision, resaves_and_reads_all_names, run,
+                         same_answer_about_a_video, same_answers, spread, torch, transformers, word_tokenizer)
 from take_turns import take_turns
 from vision_configs import SEEING_CONFIGS
 
@@ -88,26 +87,23 @@ def words_of(image: int) -> list[str]:
 def write_processor(model, directory: pathlib.Path):
     image = image_token(model)
     words = words_of(image)
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    inner.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    inner.add_special_tokens([*SPECIAL, IMAGE_TOKEN])
+    special = [*SPECIAL, IMAGE_TOKEN]
     vision = model.config.vision_config
     if FAMILY == "gemma3":
         extra = dict(boi_token="<start_of_image>", eoi_token="<end_of_image>", image_token="<image_soft_token>")
-        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, extra_special_tokens=extra, **TOKENS)
+        tokenizer = word_tokenizer(words, special, extra_special_tokens=extra)
         images = transformers.Gemma3ImageProcessor(size={"height": vision.image_size, "width": vision.image_size}, do_pan_and_scan=True)
         processor = transformers.Gemma3Processor(images, tokenizer, image_seq_length=images_of(model, 1)[1][0])
     elif FAMILY == "smolvlm":
         smolvlm = transformers.models.smolvlm.processing_smolvlm
         smolvlm.num2words = smolvlm.num2words or str  # of videos alone
-        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **TOKENS)
+        tokenizer = word_tokenizer(words, special)
         edge = vision.image_size
         images = transformers.SmolVLMImageProcessor(size={"longest_edge": 2 * edge}, max_image_size={"longest_edge": edge})
         processor = transformers.SmolVLMProcessor(images, tokenizer, transformers.SmolVLMVideoProcessor(size={"longest_edge": 2 * edge}, max_image_size={"longest_edge": edge}),
                                                   image_seq_len=images_of(model, 1)[1][0])
     else:
-        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **TOKENS)
+        tokenizer = word_tokenizer(words, special)
         processor = transformers.PixtralProcessor(transformers.PixtralImageProcessor(size={"longest_edge": 40}), tokenizer, patch_size=vision.patch_size,
                                                   spatial_merge_size=model.config.spatial_merge_size)
     processor.save_pretrained(directory)
@@ -117,18 +113,7 @@ def write_processor(model, directory: pathlib.Path):
 class Seeing(unittest.TestCase):
     def compare(self, settings: dict, *args: str, **options) -> None:
         model = make(settings)
-        batch = make_batch(model, **options)
-        with tempfile.TemporaryDirectory() as folder:
-            directory = pathlib.Path(folder)
-            model.save_pretrained(directory)
-            ours = forward(directory, batch, "--grad", *args)
-            theirs = model(**batch)
-            keep = batch["attention_mask"].bool()
-            errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep])}
-            if isinstance(theirs.image_hidden_states, torch.Tensor):
-                errors["image_hidden_states"] = error_of(ours["image_hidden_states"], theirs.image_hidden_states)
-            errors |= gradient_errors(ours, theirs.loss, model, directory)
-            self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
+        compare(self, model, make_batch(model, **options), *args)
 
     def test_logits_loss_and_gradients(self):
         for name, settings in CONFIGS.items():
@@ -163,19 +148,10 @@ class Seeing(unittest.TestCase):
     def test_saved_again_it_is_the_same_model_and_all_names_are_read(self):
         for name, settings in CONFIGS.items():
             model = make(settings)
-            with self.subTest(config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
-                source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
-                resave(self, model, source, target)
-                batch = make_batch(model)
-                expected = model(**batch).logits
-                saved = load_file(source / "model.safetensors")
-                hub = {k.replace("vision_tower.", "vision_tower.vision_model.") if FAMILY == "gemma3" else k: v for k, v in saved.items()}
-                memory = {k: v.contiguous() for k, v in model.state_dict().items() if not (k == "lm_head.weight" and model.config.tie_word_embeddings)}
-                for kind, tensors in (("hub", hub), ("memory", memory)):
-                    save_file(tensors, source / "model.safetensors", {"format": "pt"})
-                    ours = forward(source, batch)["logits"]
-                    keep = batch["attention_mask"].bool()
-                    self.assertLess(error_of(ours[keep], expected[keep]), TOLERANCE, kind)
+            with self.subTest(config=name):
+                resaves_and_reads_all_names(
+                    self, model, make_batch(model),
+                    lambda k: k.replace("vision_tower.", "vision_tower.vision_model.") if FAMILY == "gemma3" else k)
 
     def test_generates_what_transformers_generates(self):
         for name, settings in CONFIGS.items():

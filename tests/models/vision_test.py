@@ -3,35 +3,21 @@ gradient of every parameter must agree; on a mesh too; what easydel saves is the
 usage: vision_test.py EASYDEL RESAVE_PROGRAM FAMILY[,FAMILY…]"""
 
 import json
-import os
 import pathlib
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from model_peer import TOLERANCE, forward, gradients_of, save_file, spread, torch, transformers, warm_start
+from transformers import AutoConfig
 
-import warm_start
+import model_peer
+from take_turns import take_turns
+from vision_configs import VISION_CONFIGS
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-
-import torch  # noqa: E402
-import transformers  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
-from transformers import AutoConfig  # noqa: E402
-
-from take_turns import take_turns  # noqa: E402
-from vision_configs import VISION_CONFIGS  # noqa: E402
-
-torch.set_num_threads(1)
-transformers.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
-
-EASYDEL, RESAVE = sys.argv[1:3]
+RESAVE = sys.argv[2]
 FAMILY = take_turns(sys.argv[3].split(","))
 ROWS, TOKENS = 3, 11
-TOLERANCE = 1e-4  # of the largest value, in float32
 NAMES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds", "logits_per_image", "logits_per_text", "logits", "loss")
 
 
@@ -46,10 +32,7 @@ def make(settings: dict, kind: str, seed: int = 0):
     config = AutoConfig.for_model(FAMILY, **settings)
     config._attn_implementation = "eager"
     model = getattr(transformers, kind)(config)
-    with torch.no_grad():  # norms of one and biases of zero would hide a mistake
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    return model.eval()
+    return spread(model)
 
 
 def make_batch(model, seed: int = 0, rows: int = ROWS) -> dict[str, torch.Tensor]:
@@ -74,16 +57,6 @@ def make_batch(model, seed: int = 0, rows: int = ROWS) -> dict[str, torch.Tensor
     return batch
 
 
-def run(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Tensor]:
-    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
-    command = [EASYDEL, "--log", "error", "forward", str(directory), "--input", str(directory / "in.safetensors"), "--output",
-               str(directory / "out.safetensors"), *args]
-    done = warm_start.run(command, text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return load_file(directory / "out.safetensors")
-
-
 def theirs_of(model, batch: dict, **more):
     batch = {k: bool(v) if v.dim() == 0 else v for k, v in batch.items()}
     return model(**batch, **more)
@@ -92,24 +65,13 @@ def theirs_of(model, batch: dict, **more):
 def error_of(ours: torch.Tensor, theirs: torch.Tensor, keep: torch.Tensor | None = None) -> float:
     if keep is not None and theirs.shape[:2] == keep.shape and theirs.dim() == 3:
         ours, theirs = ours[keep], theirs[keep]
-    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
-    scale = theirs.double().abs().max().item() or 1.0
-    return (ours.double() - theirs.double()).abs().max().item() / scale
-
-
-def gradients_of(model, directory: pathlib.Path) -> dict[str, torch.Tensor]:
-    """Under the names that saving writes."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
-    model.save_pretrained(directory / "grads")
-    return load_file(directory / "grads" / "model.safetensors")
+    return model_peer.error_of(ours, theirs)
 
 
 class Vision(unittest.TestCase):
     def compare(self, model, batch: dict, directory: pathlib.Path, *args: str) -> None:
         has_loss = "labels" in batch or "return_loss" in batch
-        ours = run(directory, batch, *(["--grad"] if has_loss else []), *args)
+        ours = forward(directory, batch, *(["--grad"] if has_loss else []), *args)
         theirs = theirs_of(model, batch)
         keep = batch["attention_mask"].bool() if "attention_mask" in batch else None
         errors = {}
@@ -149,7 +111,7 @@ class Vision(unittest.TestCase):
             model.save_pretrained(folder)
             batch = make_batch(model)
             batch.pop("labels", None)
-            ours = run(pathlib.Path(folder), batch, "--hidden-states")
+            ours = forward(pathlib.Path(folder), batch, "--hidden-states")
             keep = batch["attention_mask"].bool() if "attention_mask" in batch else None
             for i, hidden in enumerate(theirs_of(model, batch, output_hidden_states=True).hidden_states):
                 self.assertLess(error_of(ours[f"hidden_states.{i}"], hidden, keep), TOLERANCE, i)
@@ -179,7 +141,7 @@ class Vision(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             with self.assertRaisesRegex(AssertionError, "image patches cannot be split over the sequence axes"):
-                run(pathlib.Path(folder), make_batch(model), "--devices", "2", "--mesh", "1,1,1,1,2")
+                forward(pathlib.Path(folder), make_batch(model), "--devices", "2", "--mesh", "1,1,1,1,2")
 
     def test_other_sizes_interpolate_the_positions(self):
         name, settings, kind = next(iter(cases()))
@@ -194,7 +156,7 @@ class Vision(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder:
                 model.save_pretrained(folder)
                 with self.assertRaisesRegex(AssertionError, "Set interpolate_pos_encoding for other sizes"):
-                    run(pathlib.Path(folder), batch)
+                    forward(pathlib.Path(folder), batch)
             batch["interpolate_pos_encoding"] = torch.tensor(1)
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
@@ -226,7 +188,7 @@ class Vision(unittest.TestCase):
                 model.save_pretrained(directory)
                 save_file({k: v.contiguous() for k, v in model.state_dict().items()}, directory / "model.safetensors", {"format": "pt"})
                 batch = make_batch(model)
-                ours, theirs = run(directory, batch), theirs_of(model, batch)
+                ours, theirs = forward(directory, batch), theirs_of(model, batch)
                 for key in ("logits", "pooler_output", "logits_per_image", "image_embeds"):
                     if getattr(theirs, key, None) is not None:
                         self.assertLess(error_of(ours[key], getattr(theirs, key)), TOLERANCE)
@@ -242,12 +204,12 @@ class Vision(unittest.TestCase):
             make(settings, kind).save_pretrained(directory)
             model = make(changed, kind)
             batch = make_batch(model)
-            ours = run(directory, batch, "--set", "vision_config.layer_norm_eps=0.5", "--set", "vision_config.hidden_act=relu")
+            ours = forward(directory, batch, "--set", "vision_config.layer_norm_eps=0.5", "--set", "vision_config.hidden_act=relu")
             self.assertLess(error_of(ours["logits_per_image"], theirs_of(model, batch).logits_per_image), TOLERANCE)
             with self.assertRaisesRegex(AssertionError, 'got "layer_norm_epz". Did you mean "layer_norm_eps"'):
-                run(directory, batch, "--set", "vision_config.layer_norm_epz=0.5")
+                forward(directory, batch, "--set", "vision_config.layer_norm_epz=0.5")
             with self.assertRaisesRegex(AssertionError, "hidden_size must be a multiple of num_attention_heads; got 30 and 4"):
-                run(directory, batch, "--set", "vision_config.hidden_size=30")
+                forward(directory, batch, "--set", "vision_config.hidden_size=30")
 
     def test_configs_of_the_first_versions(self):
         if FAMILY != "clip":
@@ -263,7 +225,7 @@ class Vision(unittest.TestCase):
             model = getattr(transformers, kind).from_pretrained(directory, attn_implementation="eager")
             self.assertEqual(model.config.text_config.hidden_act, "relu")
             batch = make_batch(model)
-            ours = run(directory, batch)
+            ours = forward(directory, batch)
             self.assertLess(error_of(ours["logits_per_image"], theirs_of(model, batch).logits_per_image), TOLERANCE)
 
 

@@ -500,8 +500,9 @@ TEST(AttentionRegistry, AcceptsACustomMechanism) {
 }
 
 TEST(AttentionRegistry, ListsTheKnownNamesAndTheNearest) {
+  const Tensor x = at::zeros({1, 2, 2, 8});
   EXPECT_THAT(
-      [] { require_attention("blokwise"); },
+      [&] { attention(x, x, x, {.mechanism = "blokwise"}); },
       ThrowsMessage<ConfigError>(testing::AllOf(
           HasSubstr("[attention] unknown mechanism \"blokwise\"; known: auto, blockwise, cudnn, flash, flash_attn2, "),
           HasSubstr("ring, sdpa, vanilla. Did you mean \"blockwise\"?"))));

@@ -8,7 +8,7 @@
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
 #include "easydel/operations/kernels/cuda/fused.h"
-#include "easydel/operations/kernels/cuda/paged_attention.h"
+#include "easydel/operations/kernels/cuda/paged/paged_attention.h"
 #include "easydel/operations/quantized/coded_rows.h"
 #include "tests/support/tensors.h"
 

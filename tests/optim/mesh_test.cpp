@@ -233,7 +233,7 @@ TEST_P(OptimOnMesh, StepsAsOnOneDeviceWithASeparatelyShardedState) {
       EXPECT_EQ(mine.to_json(), state.to_json());
       if (world.rank() == 0) {
         for_leaves(mine, [&](const std::string& path, const OptState::Leaf& leaf) {
-          apart += !lie_alike(leaf.sharding, sharding_of(placement, path));
+          apart += !same_layout(leaf.sharding, sharding_of(placement, path));
         });
       }
     });

@@ -201,6 +201,21 @@ TEST(ClipByGlobalNorm, RecordsTheNormBeforeClipping) {
   EXPECT_FALSE(last_global_norm(adamw(1e-3)->init(params)).defined());
 }
 
+TEST(ClipToNorm, ScalesAllTreesAsOne) {
+  TensorMap all = tree(), first = copy_of(all), second{{"s", first.at("s")}};
+  first = {{"a.weight", first.at("a.weight")}, {"a.bias", first.at("a.bias")}};
+  const double norm = global_norm(all).item<double>();
+  const TensorMap before = copy_of(all);
+
+  clip_to_norm({&first, &second}, norm, norm);
+  expect_same({{"a.weight", first.at("a.weight")}, {"a.bias", first.at("a.bias")}, {"s", second.at("s")}}, before);
+
+  OptState state = clip_by_global_norm(norm / 3)->init(before);
+  clip_by_global_norm(norm / 3)->update(all, state, before);
+  clip_to_norm({&first, &second}, norm, norm / 3);
+  expect_same({{"a.weight", first.at("a.weight")}, {"a.bias", first.at("a.bias")}, {"s", second.at("s")}}, all);
+}
+
 TEST(GlobalNorm, IsPreciseForManyElements) {
   const at::Tensor x = at::full({3000000}, 0.1f);
   EXPECT_NEAR(global_norm({{"x", x}}).item<double>(), std::sqrt(3000000.0) * static_cast<double>(0.1f), 1e-4);

@@ -159,7 +159,7 @@ void touch_pages(std::span<const std::byte> mapped) {
   if (!mapped.empty()) look_at(mapped.size() - 1);
 }
 
-void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files) {
+void prefault_pages(std::vector<std::weak_ptr<const MappedFile>> files) {
 #ifdef MADV_POPULATE_READ
   const auto enter = [files = std::move(files)] {
     constexpr std::size_t kStep = std::size_t{16} << 20;  // other threads that map memory wait until a step is done

@@ -56,7 +56,7 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
   void release() const;
 
  private:
-  friend void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files);
+  friend void prefault_pages(std::vector<std::weak_ptr<const MappedFile>> files);
   MappedFile() = default;
   std::filesystem::path path_;
   std::byte* data_ = nullptr;
@@ -71,6 +71,6 @@ void touch_pages(std::span<const std::byte> mapped);
 
 // Maps the cached pages of mapped files into the address space, on a separate thread and from last to first: a reader
 // that goes from first to last meets it halfway. Stops at a file that nobody else holds any more.
-void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files);
+void prefault_pages(std::vector<std::weak_ptr<const MappedFile>> files);
 
 }  // namespace easydel

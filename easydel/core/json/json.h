@@ -20,7 +20,8 @@ struct JsonParseOptions {
   int max_depth = 256;
 };
 
-// Keys in the order in which they were first set. Look-up is constant time.
+// Keys in the order in which they were first set. Look-up is constant time. A new key, as an erased one, ends
+// references to the other values.
 class JsonObject {
  public:
   using Entry = std::pair<std::string, Json>;
@@ -67,6 +68,15 @@ class Json {
   Json(Object value) : value_(std::move(value)) {}
   template <class T>
   Json(const std::vector<T>& values) : value_(Array(values.begin(), values.end())) {}
+  Json(const Json&) = default;
+  Json(Json&&) noexcept = default;
+  ~Json() = default;
+  // By value, so that what is assigned may be a part of this value, or of the object that the left side adds a key to:
+  // json["new"] = json.at("old").
+  Json& operator=(Json other) noexcept {
+    value_ = std::move(other.value_);
+    return *this;
+  }
   static Json array(std::initializer_list<Json> values = {}) { return Json(Array(values)); }
   static Json object(std::initializer_list<std::pair<std::string_view, Json>> entries = {});
 

@@ -8,15 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
+#include "easydel/io/parallel.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
@@ -156,25 +155,11 @@ std::optional<fs::path> find_python() {
 
 std::vector<bool> run_programs(const fs::path& python, const std::vector<std::string>& programs,
                                std::chrono::milliseconds timeout) {
-  constexpr std::size_t kAtOnce = 4;
+  constexpr int kAtOnce = 4;
   std::vector<char> passed(programs.size(), 0);
-  std::vector<std::exception_ptr> errors(std::min(kAtOnce, programs.size()));
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::thread> threads;
-  for (std::exception_ptr& error : errors) {
-    threads.emplace_back([&] {
-      try {
-        for (std::size_t i = next++; i < programs.size(); i = next++)
-          passed[i] = run_program(python, programs[i], timeout) ? 1 : 0;
-      } catch (...) {
-        error = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  for_each_in_parallel(programs.size(), kAtOnce, [&](const std::stop_token&) {
+    return [&](std::size_t i) { passed[i] = run_program(python, programs[i], timeout) ? 1 : 0; };
+  });
   return {passed.begin(), passed.end()};
 }
 

@@ -6,7 +6,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/parallel/batch_part.h"
-#include "easydel/sharding/collectives/gather_ahead.h"
+#include "easydel/sharding/collectives/weight_prefetcher.h"
 
 namespace easydel {
 namespace {
@@ -174,7 +174,7 @@ void see_both_ways(PreparedInputs& inputs) {
 
 at::Tensor run_encoder(const BaseModule& model, const ModelInputs& inputs) {
   check_seq2seq_inputs(model, inputs);
-  if (model.parallel()) model.parallel()->ahead().begin_step();
+  if (model.parallel()) model.parallel()->prefetcher().begin_step();
   const PreparedInputs prepared = prepare_seq2seq_inputs(model, inputs);
   const at::Tensor hidden = model.encode(prepared).last_hidden_state;
   return model.parallel() ? gather_tokens(hidden, *prepared.part, *model.parallel()) : hidden;

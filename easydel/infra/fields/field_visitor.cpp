@@ -56,12 +56,6 @@ class Reader final : public FieldVisitor {
   const std::function<std::string(std::string_view)>& where_;
 };
 
-// A "|" would end the cell.
-std::string cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-  return text;
-}
-
 }  // namespace
 
 std::vector<FieldValue> collect_fields(const FieldList& fields) {
@@ -91,17 +85,6 @@ Json nested_to_json(const FieldList& fields, const FieldList& defaults) {
 void nested_from_json(const FieldList& fields, const Json& json, const std::string& where) {
   if (!json.is_object()) wrong_type(where, "an object", json);
   read_fields(fields, json, [&](std::string_view key) { return concat(where, ".", key); });
-}
-
-std::string fields_table(const std::vector<FieldValue>& fields) {
-  std::string table = "| key | type | default | meaning |\n|---|---|---|---|\n";
-  for (const FieldValue& field : fields) {
-    std::string key = "`" + field.key + "`";
-    for (const std::string& alias : field.aliases) key += ", `" + alias + "`";
-    table += concat("| ", cell(key), " | ", cell(field.type), " | `", cell(field.value.dump()), "` | ",
-                    cell(field.help), " |\n");
-  }
-  return table;
 }
 
 Json parse_overrides(const std::vector<std::string>& assignments) {

@@ -79,9 +79,6 @@ std::vector<FieldValue> collect_fields(const FieldList& fields);
 void read_fields(const FieldList& fields, const Json& object,
                  const std::function<std::string(std::string_view)>& where);
 
-// A Markdown table: key, type, default, meaning.
-std::string fields_table(const std::vector<FieldValue>& fields);
-
 // {"hidden_size": 64, "hidden_act": "silu"} from {"hidden_size=64", "hidden_act=silu"}: a value is JSON where it reads
 // as such, else a string. UsageError on text without "=".
 Json parse_overrides(const std::vector<std::string>& assignments);

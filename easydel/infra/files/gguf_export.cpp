@@ -230,12 +230,6 @@ class Exporter {
 
 }  // namespace
 
-std::vector<std::string> gguf_file_types() {
-  std::vector<std::string> names;
-  for (const FileType& type : kFileTypes) names.emplace_back(type.name);
-  return names;
-}
-
 void export_gguf(const Json& config, const TensorSource& tensors, const std::filesystem::path& tokenizer,
                  const std::string& type, const std::filesystem::path& path) {
   const auto found =

@@ -3,19 +3,16 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "easydel/core/json/json.h"
 #include "easydel/io/tensor_source.h"
 
 namespace easydel {
 
-std::vector<std::string> gguf_file_types();  // F32, F16, BF16, Q8_0, Q4_0, Q4_K_M, Q6_K
-
 // `config` is config.json's content, `tensors` the dense weights under the files' names, and `tokenizer` the directory
-// of the tokenizer's files. Matrices get the type, or one with smaller blocks where theirs do not divide the columns;
-// norms and biases stay float32. NotSupportedError for a family, a rotary embedding or a tokenizer that llama.cpp's
-// metadata of these families has no words for.
+// of the tokenizer's files. Matrices get the type (F32, F16, BF16, Q8_0, Q4_0, Q4_K_M, Q6_K), or one with smaller
+// blocks where theirs do not divide the columns; norms and biases stay float32. NotSupportedError for a family, a
+// rotary embedding or a tokenizer that llama.cpp's metadata of these families has no words for.
 void export_gguf(const Json& config, const TensorSource& tensors, const std::filesystem::path& tokenizer,
                  const std::string& type, const std::filesystem::path& path);
 

@@ -22,11 +22,12 @@ class FileTransform : public ModuleTransform {
  public:
   virtual void describe(const BaseModule& module, BaseConfig& config) const = 0;  // for config.json
   // The tensors of files under the names and in the shapes that the module's parameters ask for.
-  virtual WeightSource adapt_source(const BaseModule& module, WeightSource files) const = 0;
+  virtual std::shared_ptr<const TensorSource> adapt_source(const BaseModule& module,
+                                                           std::shared_ptr<const TensorSource> files) const = 0;
   virtual std::vector<FileTensor> extra_tensors(const BaseModule& module) const = 0;  // saved beside the parameters
 };
 
 // As all of the module's transforms read them.
-WeightSource adapt_source(const BaseModule& module, WeightSource files);
+std::shared_ptr<const TensorSource> adapt_source(const BaseModule& module, std::shared_ptr<const TensorSource> files);
 
 }  // namespace easydel

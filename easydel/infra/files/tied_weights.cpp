@@ -33,9 +33,9 @@ class Untie final : public ModuleTransform {
 
 }  // namespace
 
-std::shared_ptr<const ModuleTransform> untie_what_differs(const BaseModule& module, const WeightSource& source) {
+std::shared_ptr<const ModuleTransform> untie_what_differs(const BaseModule& module, const TensorSource& source) {
   std::vector<std::string> paths;
-  const FileNames names(module, source.names);
+  const FileNames names(module, source);
   for (const auto& [path, first] : module.tied_parameters()) {
     const auto own = names.find(path), other = names.find(first);
     if (!own || !other || *own == *other || !path.ends_with(".weight")) continue;
@@ -43,7 +43,7 @@ std::shared_ptr<const ModuleTransform> untie_what_differs(const BaseModule& modu
     if (!at::isFloatingType(a.scalar_type()) || a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type() ||
         at::equal(a, b))
       continue;
-    log::info("[", source.where, "] ", *own, " differs from ", *other, ", so each is a weight of its own.");
+    log::info("[", source.where(), "] ", *own, " differs from ", *other, ", so each is a weight of its own.");
     paths.push_back(path);
   }
   return paths.empty() ? nullptr : std::make_shared<const Untie>(std::move(paths));

@@ -9,6 +9,6 @@ namespace easydel {
 
 // As transformers does it: what a config ties is one weight unless the files have other values under its second name.
 // Null: nothing is to be untied. The weights are still without memory.
-std::shared_ptr<const ModuleTransform> untie_what_differs(const BaseModule& module, const WeightSource& source);
+std::shared_ptr<const ModuleTransform> untie_what_differs(const BaseModule& module, const TensorSource& source);
 
 }  // namespace easydel

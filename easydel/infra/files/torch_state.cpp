@@ -27,7 +27,7 @@ GraphState transform_fn(const BaseModule& model, const TensorMap& torch_state_di
   std::shared_ptr<BaseModule> checked =
       merge_module(model.graphdef(), model.params(), graphother(model));  // a scratch copy for errors
   LoadedWeights weights = load_weights(
-      *checked, adapt_source(*checked, weights_of(torch_state_dict, "transform_fn")),
+      *checked, *adapt_source(*checked, make_tensor_source(torch_state_dict, "transform_fn")),
       [&](const at::Tensor& t, const Parameter& p) {
         // Detached: the state dict's own tensors must not come to require gradients.
         return at::isFloatingType(t.scalar_type()) ? t.detach().to(p.dtype_in(model.param_dtype())) : t.detach();

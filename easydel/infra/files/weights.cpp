@@ -53,13 +53,23 @@ std::optional<FileLayout> find_layout(const FileNames& names, const std::string&
   return std::nullopt;
 }
 
-void copy(const WeightSource& source, const at::Tensor& part, const at::Tensor& out) {
-  if (source.copy) {
-    source.copy(part, out);
-  } else {
-    out.copy_(part);
+class TensorMapSource final : public TensorSource {
+ public:
+  TensorMapSource(const TensorMap& map, std::string where) : TensorSource(std::move(where), infos_of(map)), map_(map) {}
+
+ private:
+  static std::vector<TensorInfo> infos_of(const TensorMap& map) {
+    std::vector<TensorInfo> infos;
+    for (const auto& [name, tensor] : map) {
+      infos.push_back({.name = name, .dtype = tensor.scalar_type(), .shape = tensor.sizes().vec()});
+      infos.back().nbytes = static_cast<int64_t>(tensor.nbytes());
+    }
+    return infos;
   }
-}
+  at::Tensor load(const TensorInfo& info) const override { return map_.at(info.name); }
+
+  TensorMap map_;
+};
 
 bool overlaps(const FilePiece& piece, const Slices& held) {
   for (std::size_t d = 0; d < held.size(); ++d) {
@@ -72,7 +82,7 @@ bool overlaps(const FilePiece& piece, const Slices& held) {
 }
 
 // Only the bytes of the part that this rank stores are touched.
-at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
+at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, const TensorSource& source) {
   const Slices& held = parameter.sharding()->stored();
   at::Tensor part;
   for (const FilePiece& piece : layout) {
@@ -85,7 +95,7 @@ at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, c
       if (parameter.fixed_dtype) return view.clone(at::MemoryFormat::Contiguous);
       if (view.is_contiguous()) return view;
       part = empty_in_large_pages(view.sizes(), view.options());
-      copy(source, view, part);
+      source.copy(view, part);
       return part;
     }
     if (!part.defined()) part = empty_in_large_pages(parameter.stored_shape(), tensor.options());
@@ -99,18 +109,18 @@ at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, c
         from = from.narrow(dim, begin - piece.starts[d], end - begin);
         into = into.narrow(dim, locate({{begin, end}}, held[d])[0].begin, end - begin);
       }
-      copy(source, from, into);
+      source.copy(from, into);
     });
   }
   if (part.defined()) return part;
   return at::empty(parameter.stored_shape(), source.tensor(layout.front().name).options());  // of a rank without any
 }
 
-at::Tensor assemble_whole(const Found& found, const WeightSource& source) {
+at::Tensor assemble_whole(const Found& found, const TensorSource& source) {
   const FileLayout& layout = found.layout;
   const std::vector<int64_t>& shape = found.named.parameter->shape;
   if (layout.empty() || (layout.size() == 1 && layout[0].shape == shape))
-    return source.tensor(source.names[found.place]);
+    return source.tensor(source.infos()[found.place]);
   at::Tensor whole;
   for (const FilePiece& piece : layout) {
     const at::Tensor part = source.tensor(piece.name);
@@ -119,12 +129,12 @@ at::Tensor assemble_whole(const Found& found, const WeightSource& source) {
     for (std::size_t d = 0; d < piece.starts.size(); ++d) {
       box = box.narrow(static_cast<int64_t>(d), piece.starts[d], piece.sizes[d]);
     }
-    copy(source, part.view(piece.sizes), box);
+    source.copy(part.view(piece.sizes), box);
   }
   return whole;
 }
 
-at::Tensor assemble(const Found& found, const WeightSource& source) {
+at::Tensor assemble(const Found& found, const TensorSource& source) {
   const Parameter& parameter = *found.named.parameter;
   const bool whole = !parameter.sharding() || parameter.sharding()->is_whole();
   return whole ? assemble_whole(found, source) : assemble_part(found.layout, parameter, source);
@@ -132,7 +142,7 @@ at::Tensor assemble(const Found& found, const WeightSource& source) {
 
 }  // namespace
 
-FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& names) : module_(module), known_(names) {
+FileNames::FileNames(const BaseModule& module, const TensorSource& files) : module_(module), files_(files) {
   // A head may be loaded from the files of a base model, and a base model from those of a head: "model." is put before
   // names when the files have model.norm.weight where this base model has norm.weight.
   prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
@@ -140,9 +150,9 @@ FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& n
   const auto parameters = module.named_parameters();
   if (parameters.empty() || contains(parameters.front().path)) return;
   const std::string& first = parameters.front().path;
-  for (const std::string& name : names) {
-    if (name.size() > first.size() + 1 && name.ends_with("." + first)) {
-      foreign_prefix_ = name.substr(0, name.size() - first.size());
+  for (const TensorInfo& info : files.infos()) {
+    if (info.name.size() > first.size() + 1 && info.name.ends_with("." + first)) {
+      foreign_prefix_ = info.name.substr(0, info.name.size() - first.size());
       return;
     }
   }
@@ -162,6 +172,11 @@ std::vector<std::string> FileNames::spellings(const std::string& path) const {
     for (std::string& name : once->older_names(path)) all.push_back(std::move(name));
   }
   return all;
+}
+
+std::optional<std::size_t> FileNames::place(std::string_view name) const {
+  const TensorInfo* info = files_.find(name);
+  return info ? std::optional(static_cast<std::size_t>(info - files_.infos().data())) : std::nullopt;
 }
 
 std::optional<std::string> FileNames::find(const std::string& path) const {
@@ -191,7 +206,7 @@ std::vector<SavedTensor> saved_tensors(const BaseModule& module) {
   return saved;
 }
 
-LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
+LoadedWeights load_weights(const BaseModule& module, const TensorSource& source,
                            const std::function<at::Tensor(at::Tensor, const Parameter&)>& convert,
                            const ShardFns& shard_fns) {
   const at::NoGradGuard no_grad;
@@ -201,15 +216,16 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
     require<ConfigError>(std::any_of(own.begin(), own.end(), is_it), "[shard_fns] ", module.type_name(),
                          " has no parameter \"", path, "\".");
   }
-  const FileNames names(module, source.names);
+  const FileNames names(module, source);
+  const std::vector<TensorInfo>& infos = source.infos();
   LoadedWeights loaded;
-  std::vector<bool> wanted(source.names.size());  // by place
+  std::vector<bool> wanted(infos.size());  // by place
   const auto want = [&](std::size_t place, at::IntArrayRef asked) {
     wanted[place] = true;
-    const std::vector<int64_t> shape = source.shape(source.names[place]);
-    if (at::IntArrayRef(shape) == asked) return;
+    const at::IntArrayRef shape = infos[place].shape;
+    if (shape == asked) return;
     loaded.shape_mismatches.push_back(
-        concat(quoted(source.names[place]), " is ", at::IntArrayRef(shape), "; the config asks for ", asked));
+        concat(quoted(infos[place].name), " is ", shape, "; the config asks for ", asked));
   };
   std::vector<Found> found;
   found.reserve(own.size());
@@ -234,8 +250,8 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
       if (const auto place = names.place(name)) wanted[*place] = true;
     }
   }
-  for (std::size_t i = 0; i < source.names.size(); ++i) {
-    if (!wanted[i] && !is_leftover(source.names[i])) loaded.unexpected.push_back(source.names[i]);
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    if (!wanted[i] && !is_leftover(infos[i].name)) loaded.unexpected.push_back(infos[i].name);
   }
   if (!loaded.shape_mismatches.empty()) return loaded;
   // A disk is fast in the order of its files, which is not the model's.
@@ -269,11 +285,8 @@ GraphState LoadedWeights::params() const {
   return params;
 }
 
-WeightSource weights_of(const TensorMap& map, std::string where) {
-  return {.where = std::move(where),
-          .names = map.paths(),
-          .shape = [&map](const std::string& name) { return map.at(name).sizes().vec(); },
-          .tensor = [&map](const std::string& name) { return map.at(name); }};
+std::shared_ptr<const TensorSource> make_tensor_source(const TensorMap& map, std::string where) {
+  return std::make_shared<const TensorMapSource>(map, std::move(where));
 }
 
 void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& where) {

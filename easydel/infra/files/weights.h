@@ -2,13 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "easydel/core/text/name_index.h"
 #include "easydel/infra/base_module.h"
-#include "easydel/io/tensor_info.h"
+#include "easydel/io/tensor_source.h"
 
 namespace easydel {
 
@@ -21,17 +21,6 @@ struct SavedTensor {
 };
 std::vector<SavedTensor> saved_tensors(const BaseModule& module);
 at::Tensor cut(const at::Tensor& parameter, const FilePiece& piece);  // a view where it can be
-
-// The tensors that a loader may take from: their names with shapes, and one by name.
-struct WeightSource {
-  std::string where;  // named in errors
-  std::vector<std::string> names;
-  std::function<std::vector<int64_t>(const std::string& name)> shape;
-  std::function<at::Tensor(const std::string& name)> tensor;
-  // Copies a part of such a tensor, where there is a better way than copy_.
-  std::function<void(const at::Tensor& part, const at::Tensor& out)> copy = {};
-  std::function<DType(const std::string& name)> dtype = {};  // empty: nobody knows before the tensor is there
-};
 
 struct LoadedWeights {
   std::vector<std::pair<Module::NamedParameter, at::Tensor>> found;
@@ -50,18 +39,18 @@ class OlderFileNames {
 };
 
 // What files may call a parameter: the names of files or of transformers' memory, with or without the base model's
-// prefix. The names must outlive it.
+// prefix. The files must outlive it.
 class FileNames {
  public:
-  FileNames(const BaseModule& module, const std::vector<std::string>& names);
+  FileNames(const BaseModule& module, const TensorSource& files);
   std::vector<std::string> spellings(const std::string& path) const;
   std::optional<std::string> find(const std::string& path) const;  // the first that is there
-  std::optional<std::size_t> place(std::string_view name) const { return known_.find(name); }  // among the names
-  bool contains(std::string_view name) const { return known_.find(name).has_value(); }
+  std::optional<std::size_t> place(std::string_view name) const;   // among the files' infos()
+  bool contains(std::string_view name) const { return files_.contains(name); }
 
  private:
   const BaseModule& module_;
-  NameIndex known_;
+  const TensorSource& files_;
   std::string prefix_, foreign_prefix_;
 };
 
@@ -69,11 +58,11 @@ class FileNames {
 // `convert` is applied to each parameter: a cast, a move to a device. No tensor is read when some are shape_mismatches,
 // and on a mesh only what this rank stores. With a function of its path in `shard_fns` a parameter is read whole and
 // given to it; what it returns must have the shape that is stored.
-LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
+LoadedWeights load_weights(const BaseModule& module, const TensorSource& source,
                            const std::function<at::Tensor(at::Tensor, const Parameter&)>& convert,
                            const ShardFns& shard_fns = {});
 
-WeightSource weights_of(const TensorMap& map, std::string where);
+std::shared_ptr<const TensorSource> make_tensor_source(const TensorMap& map, std::string where);  // `where`: for errors
 
 // Throws FormatError that lists everything when weights are missing or shape_mismatches; those outside of the base
 // model, a fresh head, are drawn instead, with a warning, when the base model is all there. What was unexpected is a

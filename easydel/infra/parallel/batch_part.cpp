@@ -78,6 +78,14 @@ BatchPart image_part(int64_t images, const Parallel& parallel) {
   return part;
 }
 
+// [B, T]: the tokens that count in the routers' balance; undefined when all do.
+at::Tensor counted_tokens(const PreparedInputs& in, const BatchPart& part) {
+  if (in.attention_mask.defined() && in.attention_mask.dim() == 2) return in.attention_mask.ne(0);
+  if (in.segment_ids.defined()) return in.segment_ids.ge(0);
+  if (part.batch == part.given_batch && part.tokens == part.given_tokens) return {};
+  return at::ones({part.given_batch, part.given_tokens}, at::TensorOptions(at::kBool).device(in.position_ids.device()));
+}
+
 }  // namespace
 
 PreparedInputs take_images(PreparedInputs in, const Parallel& parallel) {
@@ -100,7 +108,6 @@ PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_to
                             : in.inputs_embeds.defined()  ? in.inputs_embeds
                             : in.input_features.defined() ? in.position_ids  // of the tokens that they become
                                                           : in.encoder_outputs;
-  const std::vector<int64_t> shape = first.sizes().vec();
   // Whoever made embeddings or an encoder's states has the gradient of all of them.
   const auto shared = [&](at::Tensor& x) {
     if (x.defined()) x = collectives::identity_forward_sum_backward(x, parallel.group(parallel.data()));
@@ -120,7 +127,7 @@ PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_to
     const Taker take(part, part.batch / row_parts, part.tokens / token_parts);
     return std::make_pair(part, take);
   };
-  const auto [part, take] = part_of(shape);
+  const auto [part, take] = part_of(first.sizes());
   in.all_position_ids = in.position_ids;
   in.input_ids = take.tokens(in.input_ids, 0);
   shared(in.inputs_embeds);
@@ -154,16 +161,7 @@ PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_to
     in.decoder_mask_info = take_decoder.mask(*in.decoder_mask_info);
     in.decoder_part = decoder;
   }
-  // What counts in the routers' balance.
-  at::Tensor counted;
-  if (in.attention_mask.defined() && in.attention_mask.dim() == 2) {
-    counted = in.attention_mask.ne(0);
-  } else if (in.segment_ids.defined()) {
-    counted = in.segment_ids.ge(0);
-  } else if (part.batch != part.given_batch || part.tokens != part.given_tokens) {
-    counted = at::ones({shape[0], shape[1]}, at::TensorOptions(at::kBool).device(in.position_ids.device()));
-  }
-  in.token_mask = cached ? at::Tensor() : take.tokens(counted, false);
+  in.token_mask = cached ? at::Tensor() : take.tokens(counted_tokens(in, part), false);
   in.attention_mask.reset();
   in.segment_ids.reset();
   in.part = part;

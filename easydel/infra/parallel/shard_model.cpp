@@ -5,7 +5,7 @@
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/layers/forward_context.h"
-#include "easydel/sharding/collectives/gather_ahead.h"
+#include "easydel/sharding/collectives/weight_prefetcher.h"
 #include "easydel/sharding/zero.h"
 
 namespace easydel {
@@ -93,13 +93,13 @@ void place(BaseModule& model, const std::function<PartitionSpec(const Module::Na
       fail<ConfigError>(error.what(), " The parameter is \"", named.path, "\".");
     }
   }
-  if (model.parallel()) model.parallel()->ahead().forget();
+  if (model.parallel()) model.parallel()->prefetcher().forget();
   const bool single = parallel->is_single();
   for (auto& [parameter, sharding] : moves) parameter->place(single ? nullptr : sharding);
   model.set_parallel(single ? nullptr : parallel);
   if (single) return;
-  parallel->ahead().set_budget(largest_layer_bytes(model));
-  parallel->ahead().set_keep(model.config().sharding.zero_stage == 2);
+  parallel->prefetcher().set_budget(largest_layer_bytes(model));
+  parallel->prefetcher().set_keep(model.config().sharding.zero_stage == 2);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ void move_leaf(optim::OptState::Leaf& leaf, const optim::ShardingPtr& sharding) 
   if (leaf.sharding == sharding) return;
   const at::Tensor moved = optim::relayout(leaf.value, leaf.sharding, sharding);
   // Not a view: the memory of what it was cut from goes.
-  const bool alike = optim::lie_alike(leaf.sharding, sharding);
+  const bool alike = optim::same_layout(leaf.sharding, sharding);
   leaf.value = !alike && moved.is_alias_of(leaf.value) ? moved.clone(at::MemoryFormat::Contiguous) : moved.contiguous();
   leaf.sharding = sharding;
 }
@@ -182,7 +182,7 @@ void StateLayout::lay_out(optim::OptState& state, const std::map<std::string, Na
     const bool same = parameter && parameter->shape() == shape;
     const auto sharding = std::make_shared<const WeightSharding>(
         same ? parameter->dims() : std::vector<Dim>(shape.begin(), shape.end()), wanted.spec, params_.parallel);
-    if (!optim::lie_alike(leaf.sharding, sharding)) move_leaf(leaf, sharding);
+    if (!optim::same_layout(leaf.sharding, sharding)) move_leaf(leaf, sharding);
   }
 }
 

@@ -46,7 +46,7 @@ void BloomConfig::validate() const {
 void BloomConfig::rename_older_keys(Json& given, bool) const {
   const Json* older = given.is_object() ? given.find("n_embed") : nullptr;
   if (!older) return;
-  if (!older->is_null()) given["hidden_size"] = Json(*older);  // a copy: adding a key moves the others
+  if (!older->is_null()) given["hidden_size"] = *older;
   given.as_object().erase("n_embed");
 }
 

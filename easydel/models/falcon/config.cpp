@@ -64,7 +64,7 @@ void FalconConfig::rename_older_keys(Json& given, bool) const {
     given.as_object().erase("ffn_hidden_size");
   const Json* older = given.find("n_embed");
   if (!older) return;
-  if (!older->is_null()) given["hidden_size"] = Json(*older);  // a copy: adding a key moves the others
+  if (!older->is_null()) given["hidden_size"] = *older;
   given.as_object().erase("n_embed");
 }
 

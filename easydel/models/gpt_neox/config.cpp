@@ -47,7 +47,7 @@ void GPTNeoXConfig::rename_older_keys(Json& given, bool is_whole) const {
   if (!is_whole) {
     for (const auto& [older, key] : renamed) {
       if (!given.contains(older)) continue;
-      given[key] = Json(given.at(older));  // a copy: adding a key moves the others
+      given[key] = given.at(older);
       given.as_object().erase(older);
     }
     return;

@@ -137,7 +137,7 @@ void KimiLinearConfig::rename_older_keys(Json& given, bool is_whole) const {
       require<ConfigError>(!says(given, key) || given.at(key) == block.at(older), "[KimiLinearConfig] ", key,
                            " and linear_attn_config.", older, " must be the same; got ",
                            says(given, key) ? given.at(key).dump() : "", " and ", block.at(older).dump(), ".");
-      given[key] = Json(block.at(older));
+      given[key] = block.at(older);
     }
     if (!says(given, "layer_types") && says(block, "full_attn_layers") && says(block, "kda_layers"))
       given["layer_types"] = types_listed(block, layers);

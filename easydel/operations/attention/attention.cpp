@@ -140,8 +140,6 @@ void register_attention(const std::string& name, AttentionFunction function) {
 
 std::vector<std::string> attention_names() { return registry().names(); }
 
-void require_attention(const std::string& name) { registry().find(attention_stand_in(name).value_or(name)); }
-
 std::optional<std::string> attention_stand_in(const std::string& name) {
   static const std::map<std::string, std::string> stand_ins = {
       {"autoregressive_decodeattn", "auto"}, {"blocksparse", "blockwise"},

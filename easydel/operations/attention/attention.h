@@ -63,7 +63,5 @@ std::vector<std::string> attention_names();
 // The mechanism that replaces one of EasyDeL's other names ("splash", "unified_attention", …), which attention()
 // accepts too; nullopt for a name that is known here, or unknown.
 std::optional<std::string> attention_stand_in(const std::string& name);
-// Throws as attention() would, for a config that names a mechanism.
-void require_attention(const std::string& name);
 
 }  // namespace easydel::operations

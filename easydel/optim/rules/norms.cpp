@@ -110,6 +110,16 @@ at::Tensor last_global_norm(const OptState& state) {
   return {};
 }
 
+void clip_to_norm(const std::vector<const TensorMap*>& trees, double norm, double max_norm) {
+  if (norm <= max_norm) return;
+  const at::NoGradGuard no_grad;
+  Tensors all;
+  for (const TensorMap* tree : trees) {
+    for (const auto& [path, tensor] : *tree) all.push_back(tensor);
+  }
+  at::_foreach_mul_(all, max_norm / norm);
+}
+
 GradientTransformation clip_by_global_norm(double max_norm) { return std::make_shared<ClipByGlobalNorm>(max_norm); }
 GradientTransformation clip_by_block_rms(double threshold) { return std::make_shared<BlockRms>(false, threshold); }
 GradientTransformation scale_by_param_block_rms(double min_scale) {

@@ -17,6 +17,8 @@ GradientTransformation clip_by_global_norm(double max_norm);
 // The norm before clipping of clip_by_global_norm's last step: the leaf "global" of its tree "norm". The first one in
 // the state, depth first; an undefined tensor when there is none. Reading its value synchronizes.
 at::Tensor last_global_norm(const OptState& state);
+// The same for a caller who has the norm of all these trees already: nothing is touched when it is within the bound.
+void clip_to_norm(const std::vector<const TensorMap*>& trees, double norm, double max_norm);
 GradientTransformation clip_by_block_rms(double threshold);  // the root mean square of each parameter's update
 
 GradientTransformation scale(double step_size);

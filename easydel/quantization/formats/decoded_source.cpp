@@ -1,53 +1,43 @@
 #include "easydel/quantization/formats/decoded_source.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 namespace easydel::quantization {
 namespace {
 
-std::shared_ptr<const FormatFiles> files_of(const WeightSource& source) {
+std::vector<TensorInfo> infos_of(const TensorSource& files, const Decoding& decoding) {
+  std::map<std::string_view, std::string_view> named;  // by the tensor whose place they take
+  for (const auto& [name, weight] : decoding.weights) named.emplace(weight.place, name);
   std::vector<TensorInfo> infos;
-  for (const std::string& name : source.names) {
-    infos.push_back(
-        {.name = name, .dtype = source.dtype ? source.dtype(name) : DType::Undefined, .shape = source.shape(name)});
+  for (TensorInfo info : files.infos()) {
+    if (decoding.hidden.contains(info.name)) continue;
+    if (const auto made = named.find(info.name); made != named.end()) {
+      info.name = made->second;
+      info.shape = decoding.weights.find(info.name)->second.shape;
+      info.dtype = float32;
+      info.tied_to.clear();
+    }
+    infos.push_back(std::move(info));
   }
-  // Copied past the map of the file, whose pages would stay in memory.
-  const auto read = [tensor = source.tensor, copy = source.copy](const std::string& name) {
-    const at::Tensor view = tensor(name);
-    if (!copy) return view.clone();
-    at::Tensor own = at::empty_like(view, at::MemoryFormat::Contiguous);
-    copy(view, own);
-    return own;
-  };
-  return std::make_shared<const FormatFiles>(source.where, std::move(infos), read);
+  return infos;
 }
 
 }  // namespace
 
-DecodedSource decoded_source(const Json& config, const WeightSource& files, bool is_needed) {
-  const auto decoding = std::make_shared<const Decoding>(decode(config, files_of(files), is_needed));
-  std::map<std::string_view, std::string_view> named;  // by the tensor whose place they take
-  for (const auto& [name, weight] : decoding->weights) named.emplace(weight.place, name);
-  WeightSource source = files;
-  source.names.clear();
-  for (const std::string& name : files.names) {
-    if (decoding->hidden.contains(name)) continue;
-    const auto made = named.find(name);
-    source.names.emplace_back(made == named.end() ? std::string_view(name) : made->second);
-  }
-  source.shape = [decoding, shape = files.shape](const std::string& name) {
-    const auto made = decoding->weights.find(name);
-    return made == decoding->weights.end() ? shape(name) : made->second.shape;
-  };
-  source.tensor = [decoding, tensor = files.tensor](const std::string& name) {
-    const auto made = decoding->weights.find(name);
-    return made == decoding->weights.end() ? tensor(name) : made->second.dense();
-  };
-  source.dtype = [decoding, dtype = files.dtype](const std::string& name) {
-    const bool made = decoding->weights.contains(name);
-    return made || !dtype ? float32 : dtype(name);
-  };
-  return {std::move(source), decoding};
+DecodedSource::DecodedSource(std::shared_ptr<const TensorSource> files, Decoding decoding)
+    : TensorSource(files->where(), infos_of(*files, decoding)),
+      files_(std::move(files)),
+      decoding_(std::move(decoding)) {}
+
+at::Tensor DecodedSource::load(const TensorInfo& info) const {
+  const auto made = decoding_.weights.find(info.name);
+  return made == decoding_.weights.end() ? files_->tensor(info.name) : made->second.dense();
+}
+
+std::shared_ptr<const DecodedSource> decoded_source(const Json& config, std::shared_ptr<const TensorSource> files,
+                                                    bool is_needed) {
+  Decoding decoding = decode(config, std::make_shared<const FormatFiles>(files), is_needed);
+  return std::make_shared<const DecodedSource>(std::move(files), std::move(decoding));
 }
 
 }  // namespace easydel::quantization

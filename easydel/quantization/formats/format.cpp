@@ -41,17 +41,6 @@ void refuse_bare_codes(const FormatFiles& files, const Decoding& decoding, const
 
 }  // namespace
 
-FormatFiles::FormatFiles(std::string where, std::vector<TensorInfo> infos,
-                         std::function<at::Tensor(const std::string&)> read)
-    : where_(std::move(where)), infos_(std::move(infos)), read_(std::move(read)) {
-  for (std::size_t i = 0; i < infos_.size(); ++i) index_.emplace(infos_[i].name, i);
-}
-
-const TensorInfo* FormatFiles::find(const std::string& name) const {
-  const auto found = index_.find(name);
-  return found == index_.end() ? nullptr : &infos_[found->second];
-}
-
 const TensorInfo& FormatFiles::info(const std::string& name) const {
   const TensorInfo* found = find(name);
   check(found != nullptr, name, "is missing, which other tensors of the same layer need.");
@@ -63,13 +52,6 @@ at::Tensor FormatFiles::floats(const std::string& name) const { return read(name
 std::vector<int64_t> FormatFiles::ints(const std::string& name) const {
   const at::Tensor all = read(name).to(at::kLong).contiguous().flatten();
   return {all.const_data_ptr<int64_t>(), all.const_data_ptr<int64_t>() + all.numel()};
-}
-
-bool is_format(const std::string& quant_method) {
-  for (const KnownFormat& known : kFormats) {
-    if (quant_method == known.quant_method) return true;
-  }
-  return false;
 }
 
 std::string format_names() {

@@ -9,13 +9,12 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "easydel/core/error.h"
 #include "easydel/core/json/json.h"
 #include "easydel/core/text/quoted.h"
-#include "easydel/io/tensor_info.h"
+#include "easydel/io/tensor_source.h"
 #include "easydel/quantization/method.h"
 
 namespace easydel::quantization {
@@ -23,28 +22,26 @@ namespace easydel::quantization {
 // The tensors of files, as formats look at them.
 class FormatFiles {
  public:
-  FormatFiles(std::string where, std::vector<TensorInfo> infos, std::function<at::Tensor(const std::string&)> read);
+  explicit FormatFiles(std::shared_ptr<const TensorSource> files) : files_(std::move(files)) {}
 
-  const std::string& where() const { return where_; }
-  const std::vector<TensorInfo>& infos() const { return infos_; }
-  const TensorInfo* find(const std::string& name) const;  // null when absent
-  bool contains(const std::string& name) const { return find(name) != nullptr; }
+  const std::string& where() const { return files_->where(); }
+  const std::vector<TensorInfo>& infos() const { return files_->infos(); }
+  const TensorInfo* find(const std::string& name) const { return files_->find(name); }  // null when absent
+  bool contains(const std::string& name) const { return files_->contains(name); }
   const TensorInfo& info(const std::string& name) const;  // FormatError when absent
-  at::Tensor read(const std::string& name) const { return read_(name); }
+  // Copied past the map of the file, whose pages would stay in memory.
+  at::Tensor read(const std::string& name) const { return files_->read(name); }
   at::Tensor floats(const std::string& name) const;          // float32
   std::vector<int64_t> ints(const std::string& name) const;  // of a small tensor of integers
 
   // FormatError that names the file and the tensor.
   template <class... Parts>
   void check(bool condition, const std::string& name, const Parts&... parts) const {
-    require<FormatError>(condition, "[", where_, "] ", quoted(name), " ", parts...);
+    require<FormatError>(condition, "[", where(), "] ", quoted(name), " ", parts...);
   }
 
  private:
-  std::string where_;
-  std::vector<TensorInfo> infos_;
-  std::function<at::Tensor(const std::string&)> read_;
-  std::unordered_map<std::string, std::size_t> index_;
+  std::shared_ptr<const TensorSource> files_;
 };
 
 // A weight that a format keeps as several tensors.
@@ -68,7 +65,6 @@ struct Decoding {
 Decoding decode(const Json& config, const std::shared_ptr<const FormatFiles>& files, bool is_needed = true);
 // The same for files whose config says nothing: what the names and types tell.
 Decoding decode_by_names(const Json& config, const std::shared_ptr<const FormatFiles>& files);
-bool is_format(const std::string& quant_method);
 std::string format_names();  // for messages
 
 // For a format's file.

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "easydel/generation/sampling.h"
-#include "easydel/operations/kernels/cuda/paged_attention.h"
+#include "easydel/operations/kernels/cuda/paged/paged_attention.h"
 #include "easydel/serve/engine/row_sampler.h"
 #include "easydel/serve/grammar/mask.h"
 

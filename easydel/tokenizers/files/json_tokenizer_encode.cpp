@@ -1,11 +1,9 @@
 // Text to ids: added tokens, normalizer, pre-tokenizer, model, truncation, post-processor, padding, in this order.
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <system_error>
 #include <thread>
 
 #include "easydel/core/text/utf8.h"
+#include "easydel/io/parallel.h"
 #include "easydel/tokenizers/bpe/byte_level.h"
 #include "easydel/tokenizers/files/json_tokenizer_parts.h"
 
@@ -46,38 +44,6 @@ void trim(std::string_view text, TokenBlanks blanks, bool is_first, bool add_pre
     ++taken;
   }
   if (taken == blanks.trailing) offset.end = std::max(static_cast<uint32_t>(end), offset.begin);
-}
-
-// Distributes the texts of a batch to the threads; rethrows the first error.
-void run_on_threads(std::size_t count, int threads,
-                    const std::function<void(const std::function<bool(std::size_t&)>&)>& body) {
-  std::atomic<std::size_t> next = 0;
-  const auto take = [&](std::size_t& index) {
-    index = next.fetch_add(1, std::memory_order_relaxed);
-    return index < count;
-  };
-  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const std::size_t others = std::min<std::size_t>(static_cast<std::size_t>(threads), count) - 1;
-  std::mutex mutex;
-  std::exception_ptr error;
-  const auto guarded = [&] {
-    try {
-      body(take);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!error) error = std::current_exception();
-      next = count;
-    }
-  };
-  std::vector<std::thread> workers;
-  workers.reserve(others);
-  try {
-    for (std::size_t i = 0; i < others; ++i) workers.emplace_back(guarded);
-  } catch (const std::system_error&) {  // no more threads available; the running ones will do it
-  }
-  guarded();
-  for (std::thread& worker : workers) worker.join();
-  if (error) std::rethrow_exception(error);
 }
 
 void fill_attention(Encoding& encoding) {
@@ -265,9 +231,9 @@ std::vector<Encoding> JsonTokenizer::encode_batch(std::span<const TextPair> text
                                                   int threads) const {
   std::vector<Encoding> batch(texts.size());
   if (texts.empty()) return batch;
-  run_on_threads(texts.size(), threads, [&](const std::function<bool(std::size_t&)>& take) {
-    const Borrowed work(*parts_);
-    for (std::size_t i = 0; take(i);) batch[i] = encode_with(*work, texts[i], options);
+  if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
+  for_each_in_parallel(texts.size(), threads, [&](const std::stop_token&) {
+    return [&, work = Borrowed(*parts_)](std::size_t i) { batch[i] = encode_with(*work, texts[i], options); };
   });
   if (parts_->padding) pad_encodings(batch, *parts_->padding);
   return batch;

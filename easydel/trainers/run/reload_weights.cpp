@@ -15,13 +15,9 @@ void reload_weights(BaseModule& model, const std::filesystem::path& path) {
   require<ConfigError>(type && *type == Json(model.model_type()), "[resume_from] ", path.string(), " is a ",
                        type ? type->dump() : "nameless", " model; this run trains \"", model.model_type(), "\".");
   const auto checkpoint = Checkpoint::open(path);
-  const WeightSource source{.where = checkpoint->where(),
-                            .names = checkpoint->names(),
-                            .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
-                            .tensor = [&](const std::string& name) { return checkpoint->tensor(name); }};
   const DType dtype = model.param_dtype();
   LoadedWeights weights =
-      load_weights(model, adapt_source(model, source), [&](const at::Tensor& t, const Parameter& p) {
+      load_weights(model, *adapt_source(model, checkpoint), [&](const at::Tensor& t, const Parameter& p) {
         return t.to(at::TensorOptions(at::isFloatingType(t.scalar_type()) ? p.dtype_in(dtype) : t.scalar_type())
                         .device(model.options().device),
                     /*non_blocking=*/false, /*copy=*/true);

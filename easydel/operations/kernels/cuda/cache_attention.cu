@@ -9,7 +9,7 @@
 namespace easydel::operations::cuda_kernels {
 namespace {
 
-constexpr int kLeastKeys = 256;  // of a part: fewer take as long
+constexpr int kMinKeys = 256;  // of a part: fewer take as long
 constexpr int kMaxHead = 256, kMaxParts = 128;
 constexpr float kLowest = -1e30f;  // below every score, and finite
 
@@ -281,7 +281,7 @@ void plan_attend_to_cache(AttendToCache& a) {
   cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
   const int64_t keys = a.window > 0 ? std::min(a.keys, a.window) : a.keys;
   const int64_t rows = std::max<int64_t>(1, static_cast<int64_t>(a.batch) * a.kv_heads);
-  const int64_t most = std::clamp<int64_t>((keys + kLeastKeys - 1) / kLeastKeys, 1, kMaxParts);
+  const int64_t most = std::clamp<int64_t>((keys + kMinKeys - 1) / kMinKeys, 1, kMaxParts);
   a.splits = static_cast<int32_t>(std::clamp<int64_t>((2LL * processors + rows - 1) / rows, 1, most));
   // Fewer heads to a block leave no processor idle; their keys are read again, from a cache.
   a.together = a.shared <= 2 ? a.shared : a.shared <= 4 ? 4 : 8;

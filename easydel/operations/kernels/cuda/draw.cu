@@ -1,7 +1,7 @@
 // Numbers that are drawn on a GPU: core/random.h's normal ones, where element i is number i % 4 of Philox block i / 4,
 // and the tokens of rows of scores.
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
-#include "easydel/operations/kernels/cuda/paged_kernels.h"
+#include "easydel/operations/kernels/cuda/paged/paged_kernels.h"
 
 namespace easydel::operations::cuda_kernels {
 namespace {

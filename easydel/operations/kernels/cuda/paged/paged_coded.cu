@@ -1,5 +1,5 @@
 // Attention over pages of int8 codes and of 8-bit floats.
-#include "easydel/operations/kernels/cuda/paged_decode.cuh"
+#include "easydel/operations/kernels/cuda/paged/paged_decode.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {

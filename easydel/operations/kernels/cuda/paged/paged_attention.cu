@@ -1,6 +1,6 @@
 // Attention over pages that hold elements of the queries' type, and what all kinds of pages share: how the keys are
 // split, and the sum of the parts.
-#include "easydel/operations/kernels/cuda/paged_decode.cuh"
+#include "easydel/operations/kernels/cuda/paged/paged_decode.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {

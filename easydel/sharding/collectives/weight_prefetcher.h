@@ -17,7 +17,7 @@ namespace easydel {
 
 // One for each rank of a model. All ranks use weights in the same order, so they prefetch the same ones. A wrong
 // prediction is dropped; a weight that has changed since is gathered again.
-class GatherAhead {
+class WeightPrefetcher {
  public:
   // Limits the bytes that are prefetched and not yet used; 0: no prefetching.
   void set_budget(int64_t bytes) { budget_ = bytes; }
@@ -44,21 +44,21 @@ class GatherAhead {
     WeakTensor part;
     at::ScalarType dtype;
   };
-  struct Ahead {
+  struct Prefetched {
     std::size_t visit;  // in order_
     uint32_t version;   // of the part when it was sent
     int64_t bytes;
     WeightSharding::Gathering gathering;
   };
-  at::Tensor gather_now_or_ahead(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype);
+  at::Tensor gather_or_take(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype);
   void drop();
-  void look_ahead(std::size_t next);
+  void prefetch(std::size_t next);
 
   int64_t budget_ = 0;
   std::vector<Visit> order_, seen_;  // of the last step, and of the current one so far
   std::size_t next_ = 0;             // in order_
-  std::deque<Ahead> ahead_;
-  int64_t ahead_bytes_ = 0;
+  std::deque<Prefetched> prefetched_;
+  int64_t prefetched_bytes_ = 0;
   bool keep_ = false;
   std::map<std::pair<const WeightSharding*, at::ScalarType>, Kept> kept_;
 };

@@ -1,4 +1,4 @@
-#include "easydel/operations/kernels/cuda/paged_attention.h"
+#include "easydel/operations/kernels/cuda/paged/paged_attention.h"
 
 #include <ATen/ATen.h>
 
@@ -9,7 +9,7 @@
 #ifdef EASYDEL_CUDA_KERNELS
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cuda/launch.h"
-#include "easydel/operations/kernels/cuda/paged_kernels.h"
+#include "easydel/operations/kernels/cuda/paged/paged_kernels.h"
 #include "easydel/operations/quantized/coded_rows.h"
 #endif
 

@@ -2,8 +2,8 @@
 #include <initializer_list>
 
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
-#include "easydel/operations/kernels/cuda/paged_kernels.h"
-#include "easydel/operations/kernels/cuda/paged_row_types.cuh"
+#include "easydel/operations/kernels/cuda/paged/paged_kernels.h"
+#include "easydel/operations/kernels/cuda/paged/paged_row_types.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "easydel/sharding/collectives/gather_ahead.h"
+#include "easydel/sharding/collectives/weight_prefetcher.h"
 
 #include <ATen/ATen.h>
 
@@ -6,18 +6,18 @@
 
 namespace easydel {
 
-bool GatherAhead::Kept::is_of(const at::Tensor& part) const {
+bool WeightPrefetcher::Kept::is_of(const at::Tensor& part) const {
   const auto memory = storage.lock();
   return memory && memory.get() == part.storage().unsafeGetStorageImpl() && offset == part.storage_offset() &&
          gathered == part._version();
 }
 
-void GatherAhead::set_keep(bool keep) {
+void WeightPrefetcher::set_keep(bool keep) {
   keep_ = keep;
   kept_.clear();
 }
 
-void GatherAhead::begin_step() {
+void WeightPrefetcher::begin_step() {
   drop();
   // An optimizer step invalidates everything.
   std::erase_if(kept_, [](const auto& entry) {
@@ -32,7 +32,7 @@ void GatherAhead::begin_step() {
   next_ = 0;
 }
 
-void GatherAhead::forget() {
+void WeightPrefetcher::forget() {
   drop();
   kept_.clear();
   order_.clear();
@@ -40,27 +40,27 @@ void GatherAhead::forget() {
   next_ = 0;
 }
 
-void GatherAhead::drop() {
-  for (Ahead& a : ahead_) a.gathering.pending->wait();
-  ahead_.clear();
-  ahead_bytes_ = 0;
+void WeightPrefetcher::drop() {
+  for (Prefetched& a : prefetched_) a.gathering.pending->wait();
+  prefetched_.clear();
+  prefetched_bytes_ = 0;
 }
 
-at::Tensor GatherAhead::gather(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype) {
-  if (!keep_) return gather_now_or_ahead(weight, part, dtype);
+at::Tensor WeightPrefetcher::gather(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype) {
+  if (!keep_) return gather_or_take(weight, part, dtype);
   const auto key = std::pair(&weight, dtype);
   if (const auto found = kept_.find(key); found != kept_.end()) {
     // A new tensor object: autograd modifies its metadata.
     if (found->second.is_of(part)) return found->second.whole.detach();
     kept_.erase(found);
   }
-  const at::Tensor whole = gather_now_or_ahead(weight, part, dtype);
+  const at::Tensor whole = gather_or_take(weight, part, dtype);
   kept_.emplace(key, Kept{whole.detach(), WeakStorage(part.storage().getWeakStorageImpl()), part.storage_offset(),
                           part.unsafeGetTensorImpl()->version_counter(), static_cast<uint32_t>(part._version())});
   return whole;
 }
 
-at::Tensor GatherAhead::gather_now_or_ahead(const WeightSharding& weight, const at::Tensor& part,
+at::Tensor WeightPrefetcher::gather_or_take(const WeightSharding& weight, const at::Tensor& part,
                                             at::ScalarType dtype) {
   const auto now = [&] { return weight.gather_over(part.detach().to(dtype), weight.gathered_, weight.union_); };
   if (budget_ == 0) return now();
@@ -74,32 +74,32 @@ at::Tensor GatherAhead::gather_now_or_ahead(const WeightSharding& weight, const 
   Visit& visit = order_[next_];
   const std::size_t place = next_++;
   at::Tensor result;
-  if (!ahead_.empty() && ahead_.front().visit == place) {
-    Ahead a = std::move(ahead_.front());
-    ahead_.pop_front();
-    ahead_bytes_ -= a.bytes;
+  if (!prefetched_.empty() && prefetched_.front().visit == place) {
+    Prefetched a = std::move(prefetched_.front());
+    prefetched_.pop_front();
+    prefetched_bytes_ -= a.bytes;
     const auto sent = visit.part.lock();
     result = WeightSharding::finish(std::move(a.gathering));
     if (sent.get() != part.unsafeGetTensorImpl() || a.version != part._version()) result.reset();
   }
   visit.part = WeakTensor(part.getIntrusivePtr());
-  look_ahead(next_);
+  prefetch(next_);
   return result.defined() ? result : now();
 }
 
-void GatherAhead::look_ahead(std::size_t next) {
-  if (!ahead_.empty()) next = ahead_.back().visit + 1;
+void WeightPrefetcher::prefetch(std::size_t next) {
+  if (!prefetched_.empty()) next = prefetched_.back().visit + 1;
   for (; next < order_.size(); ++next) {
     const Visit& visit = order_[next];
     const int64_t bytes = visit.weight->gathered_numel() * static_cast<int64_t>(c10::elementSize(visit.dtype));
-    if (!ahead_.empty() && ahead_bytes_ + bytes > budget_) return;
+    if (!prefetched_.empty() && prefetched_bytes_ + bytes > budget_) return;
     const auto impl = visit.part.lock();
     if (!impl) return;
     const at::Tensor part(impl);
-    ahead_.push_back(
+    prefetched_.push_back(
         {next, static_cast<uint32_t>(part._version()), bytes,
          visit.weight->start(part.detach().to(visit.dtype), visit.weight->gathered_, visit.weight->union_)});
-    ahead_bytes_ += bytes;
+    prefetched_bytes_ += bytes;
   }
 }
 
