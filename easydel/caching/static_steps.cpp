@@ -51,14 +51,20 @@ Tensor TransformerCache::visible_static(const Layer& layer, int64_t keys, int64_
 
 namespace {
 
-// q [B, K, G, H] of the G query heads that share a key/value head.
-Tensor attend_with_sinks(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible, double scale,
-                         const Tensor& sinks) {
+// What at::scaled_dot_product_attention does not have: soft caps and sinks. q [B, K, G, H] of the G query heads that
+// share a key/value head.
+Tensor attend_by_products(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible, double scale,
+                          double softcap, const Tensor& sinks) {
   const double infinity = std::numeric_limits<double>::infinity();
   const at::ScalarType wide = acc_type(q.scalar_type());
-  const Tensor scores = (at::matmul(q, k.transpose(2, 3)).to(wide) * scale).masked_fill(~visible, -infinity);
-  const Tensor extra = sinks.to(wide).view({1, q.size(1), q.size(2), 1}).expand({q.size(0), -1, -1, -1});
-  const Tensor weights = at::softmax(at::cat({scores, extra}, -1), -1).narrow(-1, 0, k.size(2));
+  Tensor scores = at::matmul(q, k.transpose(2, 3)).to(wide) * scale;
+  if (softcap != 0.0) scores = at::tanh(scores / softcap) * softcap;
+  scores = scores.masked_fill(~visible, -infinity);
+  if (sinks.defined()) {
+    const Tensor extra = sinks.to(wide).view({1, q.size(1), q.size(2), 1}).expand({q.size(0), -1, -1, -1});
+    scores = at::cat({scores, extra}, -1);
+  }
+  const Tensor weights = at::softmax(scores, -1).narrow(-1, 0, k.size(2));
   return at::matmul(weights.to(v.scalar_type()), v);
 }
 
@@ -79,7 +85,6 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
                                                    options.softcap)
         .unsqueeze(1);
   }
-  require<NotSupportedError>(options.softcap == 0.0, "[cache] static steps do not support soft caps here.");
   const Tensor place = capacity < metadata_.max_length ? slot_.remainder(capacity) : slot_;
   layer.k.index_copy_(2, place, k.transpose(1, 2));
   if (!layer.is_latent) layer.v.index_copy_(2, place, v.transpose(1, 2));
@@ -89,10 +94,11 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   const Tensor visible = visible_static(layer, keys, options.mask.sliding_window);
   const Tensor k_seen = operations::from_stored(layer.k.narrow(2, 0, keys), q.scalar_type());
   const Tensor v_seen = operations::from_stored(layer.v.narrow(2, 0, keys), q.scalar_type());
-  const Tensor out = options.sinks.defined() ? attend_with_sinks(rows, k_seen, v_seen, visible, scale, options.sinks)
-                                             : at::scaled_dot_product_attention(
-                                                   rows, k_seen, v_seen,
-                                                   visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);
+  const Tensor out =
+      options.sinks.defined() || options.softcap != 0.0
+          ? attend_by_products(rows, k_seen, v_seen, visible, scale, options.softcap, options.sinks)
+          : at::scaled_dot_product_attention(rows, k_seen, v_seen, visible.expand({batch, kv_heads, shared, keys}), 0.0,
+                                             false, scale);
   return out.reshape({batch, 1, q.size(2), out.size(3)});
 }
 

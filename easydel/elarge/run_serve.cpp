@@ -7,6 +7,7 @@
 #include "easydel/elarge/serve_options.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/serve/engine/generation_params.h"
 #include "easydel/serve/grammar/grammar.h"
 #include "easydel/sharding/world/world.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
@@ -19,11 +20,9 @@ std::shared_ptr<serve::Engine> ELargeModel::build_engine(serve::EngineOptions op
   const std::shared_ptr<BaseModule> model = build_model();
   const std::shared_ptr<const AutoTokenizer> tokenizer = build_tokenizer();
   if (!options.draft_model) options.draft_model = build_draft_model();
-  if (!options.grammar && model->can_generate() && tokenizer->shared()) {
-    std::vector<int32_t> ends;
-    for (const int64_t id : generation_config(*model).eos_token_id) ends.push_back(static_cast<int32_t>(id));
-    options.grammar = serve::make_grammar_compiler(tokenizer->shared(), model->config().vocab_size, ends);
-  }
+  if (!options.grammar && model->can_generate() && tokenizer->shared())
+    options.grammar =
+        serve::make_grammar_compiler(tokenizer->shared(), model->config().vocab_size, serve::end_tokens_of(*model));
   return serve::make_engine(model, tokenizer->shared(), options);
 }
 

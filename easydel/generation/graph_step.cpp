@@ -71,33 +71,12 @@ class GraphStep final : public ForwardStep {
     return logits;
   }
 
-  // Some operations need the host in between; such a model runs without a graph.
+  // A model that cannot be captured runs without a graph.
   bool capture(TransformerCache& cache) {
-    graph_ = std::make_unique<at::cuda::CUDAGraph>();
-    const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
-    const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(false, current.device_index());
-    current.synchronize();
     const int64_t length = cache.length();
-    bool captured = true;
-    {
-      const c10::cuda::CUDAStreamGuard guard(side);
-      // Other threads may use the device meanwhile.
-      graph_->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-      try {
-        logits_ = step();
-      } catch (const std::exception& error) {
-        log::debug("[generate] the step cannot be captured: ", error.what());
-        captured = false;
-      }
-      try {
-        graph_->capture_end();
-      } catch (const c10::Error&) {
-        captured = false;
-      }
-    }
+    graph_ = capture_graph([&] { logits_ = step(); }, "[generate] the step");
     cache.count_tokens(length - cache.length());  // a capture computes nothing
-    if (!captured) graph_.reset();
-    return captured;
+    return graph_ != nullptr;
   }
 
   at::Tensor ids_, positions_, logits_;  // at these addresses in the graph
@@ -107,6 +86,27 @@ class GraphStep final : public ForwardStep {
 };
 
 }  // namespace
+
+std::unique_ptr<at::cuda::CUDAGraph> capture_graph(const std::function<void()>& launch, const char* what,
+                                                   c10::MempoolId_t pool) {
+  auto graph = std::make_unique<at::cuda::CUDAGraph>();
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
+  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool(false, current.device_index()));
+  current.synchronize();
+  bool captured = true;
+  const auto attempt = [&](const auto& act) {
+    try {
+      act();
+    } catch (const std::exception& error) {
+      log::debug(what, " cannot be captured: ", error.what());
+      captured = false;
+    }
+  };
+  graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);  // other threads may use the device meanwhile
+  attempt(launch);
+  attempt([&] { graph->capture_end(); });
+  return captured ? std::move(graph) : nullptr;
+}
 
 bool can_capture(const BaseModule& module, const ModelInputs& inputs) {
   return inputs.input_ids.is_cuda() && !module.parallel() && !inputs.token_type_ids.defined() &&

@@ -9,6 +9,7 @@
 #include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/processors/feature_extractor.h"
 #include "easydel/processors/vision_processor.h"
+#include "easydel/serve/engine/generation_params.h"
 #include "easydel/serve/engine/replicas.h"
 #include "easydel/serve/grammar/grammar.h"
 #include "easydel/serve/speech/speech_engine.h"
@@ -40,16 +41,15 @@ std::shared_ptr<Engine> make_engines(const std::shared_ptr<BaseModule>& model, c
     return make_speech_engine(model, tokenizer.shared(), hearing, options.engine);
   }
   EngineOptions engine = options.engine;
-  if (!engine.grammar && model->can_generate()) {
-    std::vector<int32_t> ends;
-    for (const int64_t id : generation_config(*model).eos_token_id) ends.push_back(static_cast<int32_t>(id));
-    engine.grammar = make_grammar_compiler(tokenizer.shared(), model->config().vocab_size, ends);
-  }
+  if (!engine.grammar && model->can_generate())
+    engine.grammar = make_grammar_compiler(tokenizer.shared(), model->config().vocab_size, end_tokens_of(*model));
   // All caches at once have the share of the memory that one would have.
   engine.gpu_memory_utilization /= static_cast<double>(options.data_parallel_size);
   std::vector<std::shared_ptr<Engine>> engines;
-  for (int64_t i = 0; i < options.data_parallel_size; ++i)
+  for (int64_t i = 0; i < options.data_parallel_size; ++i) {
     engines.push_back(make_engine(model, tokenizer.shared(), engine));
+    ++engine.seed;  // engines count their requests from 1: two answers to one request must not be drawn alike
+  }
   return engines.size() == 1 ? engines.front() : make_replicas(std::move(engines));
 }
 

@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
+
 #include "easydel/caching/ragged_pages_cache.h"
 #include "easydel/caching/transformer_cache.h"
 #include "easydel/operations/attention/attention.h"
@@ -48,6 +51,54 @@ TEST(CodedRows, AreOffByAtMostA254thOfTheLargestElement) {
   EXPECT_TRUE(off.le(bound).all().item<bool>()) << (off / bound).max();
   EXPECT_GT((off / bound).max().item<double>(), 0.9) << "the bound is met";
   EXPECT_TRUE(at::equal(through_codes(at::zeros({2, 8}, options)), at::zeros({2, 8}, options)));
+}
+
+TEST(CodedRows, NumbersBeyondAnEightBitFloatBecomeItsLargest) {
+  const auto options = at::TensorOptions(at::kFloat).device(testing_support::device());
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor x = at::tensor({1.0, 1e5, -500.0, infinity, 448.0}, options);
+  const auto stored = [&](at::ScalarType type) { return operations::to_stored(x, type).to(at::kFloat); };
+  EXPECT_TRUE(at::equal(stored(at::kFloat8_e4m3fn), at::tensor({1.0, 448.0, -448.0, 448.0, 448.0}, options)));
+  EXPECT_TRUE(at::equal(stored(at::kFloat8_e5m2), at::tensor({1.0, 57344.0, -512.0, 57344.0, 448.0}, options)));
+  EXPECT_TRUE(operations::to_stored(x * std::nan(""), at::kFloat8_e4m3fn).to(at::kFloat).isnan().all().item<bool>());
+}
+
+// Steps that read their slot from the device, as captured ones do.
+TEST(StaticSteps, GiveWhatOtherStepsGive) {
+  const auto options = at::TensorOptions(at::kDouble).device(testing_support::device());
+  for (const double softcap : {0.0, 2.0}) {
+    for (const int64_t window : {0, 6}) {
+      for (const bool has_sinks : {false, true}) {
+        Case c = draw(3);
+        for (Tensor* x : {&c.q, &c.k, &c.v}) *x = x->to(at::kDouble);
+        operations::AttentionOptions attention = causal(window);
+        attention.softcap = softcap;
+        if (has_sinks) attention.sinks = at::randn({kHeads}, options);
+        TransformerMetadata metadata;
+        metadata.batch_size = 3;
+        metadata.max_length = kTokens;
+        metadata.layers = {{kKvHeads, kHead, window}};
+        metadata.dtype = float64;
+        metadata.device = testing_support::device();
+        const auto run = [&](bool is_static) {
+          TransformerCache cache(metadata);
+          std::vector<Tensor> outs;
+          const auto step = [&](int64_t at, int64_t tokens) {
+            cache.begin(3, tokens, nullptr);
+            const auto own = [&](const Tensor& x) { return x.narrow(1, at, tokens); };
+            outs.push_back(cache.attend(0, own(c.q), own(c.k), own(c.v), attention).out);
+            cache.end();
+          };
+          step(0, 9);
+          if (is_static) cache.begin_static(kTokens);
+          for (int64_t at = 9; at < kTokens; ++at) step(at, 1);
+          return at::cat(outs, 1);
+        };
+        EXPECT_TRUE(at::allclose(run(true), run(false), 1e-12, 1e-12))
+            << "soft cap " << softcap << ", window " << window << ", sinks " << has_sinks;
+      }
+    }
+  }
 }
 
 TEST(CodedCache, EqualsAttentionOverDequantizedKeysInChunksOfAnySize) {

@@ -280,7 +280,17 @@ PROBE(ServerOptions, data_parallel_size) {
   options.data_parallel_size = 0;
   EXPECT_TRUE(is_refused("data_parallel_size", [&] { Running again(options); }));
   options.data_parallel_size = 2;
-  EXPECT_EQ(Running(options).models().at("object"), Json("model"));
+  const Running running(options);
+  EXPECT_EQ(running.models().at("object"), Json("model"));
+  // Each engine gets one of them, and both count from the start.
+  const std::string body = R"({"prompt": "a b", "n": 2, "max_tokens": 20, "ignore_eos": true})";
+  const Json answer =
+      Json::parse(Client(running.port)
+                      .ask("POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+                           "Content-Length: " +
+                           std::to_string(body.size()) + "\r\n\r\n" + body)
+                      .body);
+  EXPECT_NE(answer.at("choices").at(0).at("text"), answer.at("choices").at(1).at("text"));
 }
 // Whether a stream that is under way is ended properly.
 PROBE(ServerOptions, shutdown_timeout) {

@@ -61,7 +61,7 @@ struct Alone {
 };
 
 std::vector<int32_t> answer_of(const BaseModule& model, const Request& request) {
-  GenerateOptions options{.trace = false};  // captured steps of generate have no soft caps in float64
+  GenerateOptions options;
   options.generation_config.max_new_tokens = *request.sampling.max_tokens;
   options.generation_config.do_sample = false;
   options.generation_config.eos_token_id = TokenIds(int64_t{1} << 30);  // no token

@@ -18,7 +18,9 @@
 #include "easydel/operations/rope.h"
 #include "easydel/quantization/quantize.h"
 #include "easydel/serve/engine/between_steps.h"
+#include "easydel/serve/engine/drafter.h"
 #include "easydel/serve/engine/forget_prefixes.h"
+#include "easydel/serve/grammar/grammar.h"
 #include "easydel/sharding/world/world.h"
 #include "tests/support/one_answer.h"
 #include "tests/support/word_tokenizer.h"
@@ -58,7 +60,6 @@ std::vector<int32_t> generated(const BaseModule& model, const Request& request) 
     options.generation_config.top_k = s.top_k;
     options.generation_config.top_p = s.top_p;
   }
-  options.trace = false;  // captured steps of generate have no soft caps in float64
   options.prng_key = RandomKey(s.seed.value_or(0));
   const at::Tensor ids = at::tensor(request.prompt, at::kInt).to(testing_support::device(), at::kLong).unsqueeze(0);
   options.inputs.attention_mask = at::ones_like(ids);  // a token that is the model's padding counts as any other
@@ -231,6 +232,28 @@ TEST(Engine, ADraftModelOnlyChangesTheNumberOfSteps) {
   for (const Request& each : {request, sampled})
     EXPECT_EQ(complete(*wrong, each).tokens, complete(*plain, each).tokens);
   EXPECT_LT(wrong->stats().accepted_tokens, wrong->stats().draft_tokens);
+}
+
+TEST(Engine, ADraftModelReadsALongPromptInPieces) {
+  const auto model = tiny_llama();
+  const EngineOptions options{.max_num_batched_tokens = 16,
+                              .num_speculative_tokens = 3,
+                              .speculative_method = "draft",
+                              .draft_model = tiny_llama()};
+  const auto drafter = make_drafter(options, *model, 16, 10, 256);
+  Sequence sequence;
+  sequence.tokens = some_tokens(40, 1);
+  sequence.prompt_tokens = 40;
+  sequence.pages = {4, 7, 2};
+  ActiveRequest request;
+  request.id = 1;
+  request.sequence = &sequence;
+  request.request = request_of(sequence.tokens, 3);
+  for (const std::size_t drafts : {0U, 0U, 3U}) {  // 16 and 16 tokens, then the rest
+    drafter->propose({&request}, {3});
+    EXPECT_EQ(sequence.drafts.size(), drafts);
+  }
+  EXPECT_EQ(sequence.drafts, generated(*model, request.request));
 }
 
 // Whole beside the model's parts, and in parts itself.
@@ -417,9 +440,9 @@ TEST(Engine, EveryFilterKeepsTheBestToken) {
   const auto engine = make_engine(tiny_llama(), nullptr, {.num_pages = 100});
   const Request greedy = request_of(some_tokens(8, 2), 12);
   const auto expected = complete(*engine, greedy).tokens;
-  for (int which = 0; which < 4; ++which) {
+  for (int which = 0; which < 5; ++which) {
     Request request = greedy;
-    request.sampling.temperature = which == 3 ? 1e-4 : 1.0;
+    request.sampling.temperature = which == 4 ? 1e-310 : which == 3 ? 1e-4 : 1.0;  // 1 / 1e-310 is infinite
     if (which == 0) request.sampling.top_k = 1;
     if (which == 1) request.sampling.top_p = 1e-6;
     if (which == 2) request.sampling.min_p = 1.0;
@@ -455,6 +478,56 @@ TEST(Engine, ACancelledRequestFreesItsPages) {
   EXPECT_EQ(engine->stats().finished_cancelled, 1);
   EXPECT_THAT([&] { engine->submit(request, [](const RequestOutput&) {}); },
               ThrowsMessage<Error>(HasSubstr("shutting down")));
+}
+
+// A compiler that takes its time.
+class SlowCompiler : public GrammarCompiler {
+ public:
+  explicit SlowCompiler(std::shared_future<void> goes_on) : goes_on_(std::move(goes_on)) {}
+  std::shared_ptr<const CompiledGrammar> compile(const GrammarSpec&) override {
+    begun.set_value();
+    goes_on_.wait();
+    return std::make_shared<const Anything>();
+  }
+  std::promise<void> begun;  // once: the engine ends while it compiles
+
+ private:
+  class Anything : public CompiledGrammar {
+   public:
+    std::unique_ptr<GrammarMatcher> matcher() const override { return nullptr; }
+  };
+  std::shared_future<void> goes_on_;
+};
+
+TEST(Engine, RequestsWhoseGrammarIsNotCompiledYetEndWithTheEngine) {
+  std::promise<void> goes_on;
+  const auto compiler = std::make_shared<SlowCompiler>(goes_on.get_future().share());
+  auto engine = make_engine(tiny_llama(), nullptr, {.num_pages = 100, .grammar = compiler});
+  std::vector<std::string> errors;
+  Request request = request_of(some_tokens(8, 2), 4);
+  request.sampling.grammar = GrammarSpec();
+  for (int i = 0; i < 3; ++i) {
+    engine->submit(request, [&](const RequestOutput& out) {
+      EXPECT_EQ(out.finish, Finish::Error);
+      errors.push_back(out.error);
+    });
+  }
+  compiler->begun.get_future().wait();
+  std::thread ends([&] { engine.reset(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the engine's own thread is gone by now, or soon
+  goes_on.set_value();
+  ends.join();
+  EXPECT_THAT(errors,
+              testing::ElementsAre("the engine was shut down", "the engine was shut down", "the engine was shut down"));
+}
+
+TEST(Engine, AnEndTokenOutsideOfTheVocabularyIsNone) {
+  const auto model = tiny_llama();
+  GenerationConfig config;
+  config.eos_token_id = TokenIds({2, 31, 1000000});
+  model->set_generation_config(config);
+  const auto engine = make_engine(model, nullptr, {.num_pages = 100});
+  EXPECT_THAT(engine->info().eos_token_ids, testing::ElementsAre(2));
 }
 
 TEST(Engine, EmbedsAndClassifies) {

@@ -143,6 +143,9 @@ TEST_F(ChatTest, RefusesWhatDoesNotFit) {
   const Answer asked = chat(R"("max_tokens": 61)");
   EXPECT_EQ(asked.status, 400);
   EXPECT_EQ(asked.json.at("error").at("code"), Json("context_length_exceeded"));
+  const std::string most = chat(R"("max_tokens": 9223372036854775807)").error_message();
+  EXPECT_THAT(most, HasSubstr("9223372036854775807 in the completion"));
+  EXPECT_THAT(most, testing::Not(HasSubstr("requested -")));
   std::string words;
   for (int i = 0; i < 70; ++i) words += " a";
   const std::string body = R"({"messages": [{"role": "user", "content": ")" + words + R"("}])";

@@ -20,7 +20,10 @@ at::Tensor decode_rows(const at::Tensor& rows, at::ScalarType dtype) {
 
 at::Tensor to_stored(const at::Tensor& x, at::ScalarType stored) {
   if (x.scalar_type() == stored) return x;
-  return stored == at::kChar ? encode_rows(x) : x.to(stored);
+  if (stored == at::kChar) return encode_rows(x);
+  if (c10::elementSize(stored) > 1) return x.to(stored);
+  const double most = stored == at::kFloat8_e4m3fn ? 448.0 : 57344.0;  // a conversion makes NaN of what is above
+  return x.clamp(-most, most).to(stored);
 }
 
 at::Tensor from_stored(const at::Tensor& rows, at::ScalarType dtype) {

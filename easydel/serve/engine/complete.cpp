@@ -15,6 +15,7 @@ void join_output(RequestOutput& all, const RequestOutput& next) {
   append(all.embedding, next.embedding);
   all.text += next.text;
   all.finish = next.finish;
+  all.is_refusal = next.is_refusal;
   all.stop_reason = next.stop_reason;
   all.error = next.error;
   all.prompt_tokens = next.prompt_tokens;

@@ -7,13 +7,12 @@
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
+#include "easydel/generation/graph_step.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/operations/rope.h"
 
 #if EASYDEL_HAS_CUDA
 #include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #endif
 
 namespace easydel::serve {
@@ -49,9 +48,13 @@ class CudaDecodeGraphs final : public DecodeGraphs {
     if (!step.batch) prepare(step, key.first, key.second);
     fill(step, inputs);
     if (!step.is_warm) return warm_up(step, rows);
-    if (!step.graph && !capture(step)) {
-      give_up();
-      return std::nullopt;
+    if (!step.graph) {
+      if (!pool_) pool_ = at::cuda::graph_pool_handle();
+      step.graph = capture_graph([&] { step.logits = forward(step); }, "[engine] the decode step", *pool_);
+      if (!step.graph) {
+        give_up();
+        return std::nullopt;
+      }
     }
     step.graph->replay();
     return step.logits.narrow(0, 0, rows);
@@ -134,33 +137,6 @@ class CudaDecodeGraphs final : public DecodeGraphs {
     inputs.past_key_values = cache_;
     inputs.cache_metadata = step.batch;
     return (*model_)(inputs).logits.squeeze(0);
-  }
-
-  bool capture(Step& step) {
-    if (!pool_) pool_ = at::cuda::graph_pool_handle();
-    auto graph = std::make_unique<at::cuda::CUDAGraph>();
-    const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
-    const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(false, current.device_index());
-    current.synchronize();
-    bool captured = true;
-    {
-      const c10::cuda::CUDAStreamGuard guard(side);
-      graph->capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);  // other threads may use the device
-      try {
-        step.logits = forward(step);
-      } catch (const std::exception& error) {
-        log::debug("[engine] the decode step cannot be captured: ", error.what());
-        captured = false;
-      }
-      try {
-        graph->capture_end();
-      } catch (const c10::Error& error) {
-        log::debug("[engine] the decode step cannot be captured: ", error.what());
-        captured = false;
-      }
-    }
-    if (captured) step.graph = std::move(graph);
-    return captured;
   }
 
   std::shared_ptr<const BaseModule> model_;

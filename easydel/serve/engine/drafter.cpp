@@ -48,9 +48,11 @@ class NgramDrafter final : public Drafter {
 // agree where their distributions do.
 class ModelDrafter final : public Drafter {
  public:
-  ModelDrafter(const std::shared_ptr<BaseModule>& model, int64_t page_size, int64_t num_pages, int64_t max_model_len)
+  ModelDrafter(const std::shared_ptr<BaseModule>& model, int64_t page_size, int64_t num_pages, int64_t max_model_len,
+               int64_t max_tokens)
       : runner_(model, std::make_shared<RaggedPagesCache>(metadata(*model, page_size, num_pages, max_model_len))),
-        page_size_(page_size) {
+        page_size_(page_size),
+        max_tokens_(max_tokens) {
     runner_.tell_of_drafts();
   }
 
@@ -86,12 +88,14 @@ class ModelDrafter final : public Drafter {
     return metadata;
   }
 
-  // One more token of every request that wants one and has a page for it.
+  // One more token of every request that wants one and has a page for it. What the model skipped, as it found a prefix,
+  // and what it computed in chunks is new here: no more at once than it may have, so that some get theirs later.
   bool draft_one(const std::vector<ActiveRequest*>& requests, const std::vector<int64_t>& limits,
                  const std::vector<State*>& states, int64_t round) {
     StepInputs inputs;
     std::vector<SampledPart> parts;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
+    int64_t left = max_tokens_;
+    for (std::size_t i = 0; i < requests.size() && left > 0; ++i) {
       Sequence& sequence = *requests[i]->sequence;
       const int64_t known = sequence.length() + round;
       const auto room = static_cast<int64_t>(sequence.pages.size()) * page_size_;
@@ -99,18 +103,23 @@ class ModelDrafter final : public Drafter {
           known > room)
         continue;
       State& state = *states[i];
-      for (int64_t at = state.computed; at < known; ++at)
+      const int64_t count = std::min(known - state.computed, left);
+      left -= count;
+      for (int64_t at = state.computed; at < state.computed + count; ++at)
         inputs.tokens.push_back(at < sequence.length()
                                     ? sequence.tokens[static_cast<std::size_t>(at)]
                                     : sequence.drafts[static_cast<std::size_t>(at - sequence.length())]);
-      inputs.parts.push_back({0, known - state.computed, sequence.pages, state.computed});
+      inputs.parts.push_back({0, count, sequence.pages, state.computed});
       inputs.adapters.push_back(-1);
-      state.computed = known;
+      state.computed += count;
+      if (state.computed < known) continue;
       inputs.logit_places.push_back(static_cast<int64_t>(inputs.tokens.size()) - 1);
       parts.push_back({requests[i], static_cast<int64_t>(parts.size()), {}});
     }
+    if (inputs.parts.empty()) return false;
+    const at::Tensor logits = runner_.run(inputs).logits;
     if (parts.empty()) return false;
-    const std::vector<Chosen> chosen = choose_drafts(runner_.run(inputs).logits, parts, round);
+    const std::vector<Chosen> chosen = choose_drafts(logits, parts, round);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (chosen[i].is_valid) parts[i].request->sequence->drafts.push_back(chosen[i].tokens.front());
     }
@@ -133,7 +142,7 @@ class ModelDrafter final : public Drafter {
   }
 
   Runner runner_;
-  int64_t page_size_;
+  int64_t page_size_, max_tokens_;
   std::unordered_map<RequestId, State> states_;
 };
 
@@ -175,7 +184,8 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, const BaseMo
                              "[engine] a draft model must be unsharded, or on the model's mesh; got a draft model on ",
                              drafts ? drafts->mesh().mesh().to_string() : "", " and the model on ",
                              own ? own->mesh().mesh().to_string() : "one device", ".");
-  return std::make_unique<ModelDrafter>(options.draft_model, page_size, num_pages, max_model_len);
+  const int64_t most = options.max_num_batched_tokens > 0 ? options.max_num_batched_tokens : max_model_len;
+  return std::make_unique<ModelDrafter>(options.draft_model, page_size, num_pages, max_model_len, most);
 }
 
 }  // namespace easydel::serve

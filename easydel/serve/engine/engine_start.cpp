@@ -2,12 +2,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "easydel/core/log.h"
 #include "easydel/core/text/bytes.h"
-#include "easydel/generation/generate.h"
 #include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/infra/task_type.h"
+#include "easydel/serve/engine/generation_params.h"
 #include "easydel/serve/engine/local_engine.h"
 #include "easydel/sharding/parallel.h"
 
@@ -74,9 +75,7 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
   if (context > 0 && info_.max_model_len > context)
     log::warning("[engine] max_model_len is ", info_.max_model_len, "; the model was trained for ", context,
                  " tokens.");
-  if (info_.can_generate)
-    for (const int64_t id : easydel::generation_config(*model_).eos_token_id)
-      info_.eos_token_ids.push_back(static_cast<int32_t>(id));
+  info_.eos_token_ids = end_tokens_of(*model_);
   if (!info_.can_classify) {
     RaggedPagesMetadata pages = engine_pages(*model_, options_, info_.max_model_len);
     const int64_t tokens_per_page = pages.page_size * sequence_parts(*model_);
@@ -143,6 +142,14 @@ LocalEngine::~LocalEngine() {
   compile_changed_.notify_all();
   if (compile_thread_.joinable()) compile_thread_.join();
   if (thread_.joinable()) thread_.join();
+  // Requests whose grammar waited to be compiled, or was compiled when the engine's thread was gone.
+  std::move(to_compile_.begin(), to_compile_.end(), std::back_inserter(inbox_));
+  for (ActivePtr& left : inbox_) {
+    RequestOutput out;
+    out.finish = Finish::Error;
+    out.error = kShutDown;
+    end_untaken(std::move(left), std::move(out));
+  }
 }
 
 }  // namespace easydel::serve

@@ -12,10 +12,10 @@ void LocalEngine::propose_drafts() {
   std::vector<ActiveRequest*> requests;
   std::vector<int64_t> limits;
   scheduler_->for_each([&](const Sequence& sequence, bool is_running) {
-    ActiveRequest& request = *active_.at(sequence.id);
     // Only where the last token is all that is missing.
-    if (!is_running || sequence.computed != sequence.length() - 1 || request.request.kind != RequestKind::Generate)
-      return;
+    if (!is_running || sequence.computed != sequence.length() - 1) return;
+    ActiveRequest& request = *active_.at(sequence.id);
+    if (request.request.kind != RequestKind::Generate) return;
     const int64_t room = request.max_length - sequence.length() - 1;
     if (room <= 0) return;
     requests.push_back(&request);

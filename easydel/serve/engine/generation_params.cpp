@@ -1,6 +1,7 @@
 #include "easydel/serve/engine/generation_params.h"
 
-#include "easydel/generation/generation_config.h"
+#include "easydel/generation/generate.h"
+#include "easydel/infra/base_module.h"
 
 namespace easydel::serve {
 
@@ -56,6 +57,15 @@ std::optional<std::string> unsupported_key(const GenerationConfig& config) {
   if (config.presence_penalty.value_or(0) < -2 || config.presence_penalty.value_or(0) > 2) return "presence_penalty";
   if (config.frequency_penalty.value_or(0) < -2 || config.frequency_penalty.value_or(0) > 2) return "frequency_penalty";
   return std::nullopt;
+}
+
+std::vector<int32_t> end_tokens_of(const BaseModule& model) {
+  std::vector<int32_t> ends;
+  if (!model.can_generate()) return ends;
+  for (const int64_t id : generation_config(model).eos_token_id) {
+    if (id >= 0 && id < model.config().vocab_size) ends.push_back(static_cast<int32_t>(id));
+  }
+  return ends;
 }
 
 }  // namespace easydel::serve

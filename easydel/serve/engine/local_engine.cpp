@@ -127,22 +127,21 @@ void LocalEngine::compile_loop() {
         continue;
       }
     }
-    end_uncompiled(std::move(active), is_cancelled ? "" : error);
+    RequestOutput out;
+    out.finish = is_cancelled ? Finish::Cancelled : Finish::Error;
+    out.is_refusal = !is_cancelled;
+    if (!is_cancelled) out.error = error;
+    end_untaken(std::move(active), std::move(out));
   }
 }
 
-// Without an error it was cancelled.
-void LocalEngine::end_uncompiled(ActivePtr active, const std::string& error) {
-  RequestOutput out;
-  out.finish = error.empty() ? Finish::Cancelled : Finish::Error;
-  out.is_refusal = !error.empty();
-  out.error = error;
+void LocalEngine::end_untaken(ActivePtr active, RequestOutput out) {
   out.prompt_tokens = static_cast<int64_t>(active->request.prompt.size());
   active->callback(out);
   active->callback = nullptr;  // see deliver
   const std::lock_guard lock(mutex_);
   release_adapter(*active);
-  ++(error.empty() ? stats_.finished_cancelled : stats_.finished_error);
+  ++(out.finish == Finish::Cancelled ? stats_.finished_cancelled : stats_.finished_error);
   --outstanding_;
   idle_.notify_all();
 }
@@ -167,6 +166,19 @@ void LocalEngine::between_steps(const std::function<void()>& action) {
 
 void LocalEngine::loop() {
   const auto heartbeat = default_collective_timeout() / 4;
+  // What fails on the device fails for all that run.
+  const auto attempt = [&](const auto& act) {
+    try {
+      act();
+    } catch (const std::exception& error) {
+      log::error("[engine] a step failed: ", error.what());
+      {
+        const std::lock_guard lock(mutex_);
+        is_healthy_ = false;
+      }
+      fail_all(error.what());
+    }
+  };
   while (true) {
     if (!scheduler_ || !scheduler_->has_work()) deliver();
     std::vector<ActivePtr> added;
@@ -190,27 +202,21 @@ void LocalEngine::loop() {
       actions.swap(actions_);
       stops = stops_;
     }
-    if (!actions.empty()) finish_started();  // they may change what it reads
+    if (!actions.empty()) attempt([&] { finish_started(); });  // they may change what it reads
     for (const auto& action : actions) action();
     take_in(std::move(added), cancelled);
     if (stops) {
-      fail_all("the engine was shut down");
+      fail_all(kShutDown);
       break;
     }
     if (scheduler_) {
-      try {
+      attempt([&] {
         if (scheduler_->has_work()) step();
         drop_unused_adapters();
-      } catch (const std::exception& error) {
-        log::error("[engine] a step failed: ", error.what());
-        {
-          const std::lock_guard lock(mutex_);
-          is_healthy_ = false;
-        }
-        fail_all(error.what());
-      }
+      });
     }
     update_stats();
+    update_summaries();
   }
   if (runner_) runner_->stop_followers();
 }
@@ -247,6 +253,7 @@ void LocalEngine::fail_all(const std::string& error) {
   for (const RequestId id : ids) end(id, Finish::Error, error);
   deliver();
   update_stats();
+  update_summaries();
 }
 
 void LocalEngine::update_stats() {
@@ -259,13 +266,21 @@ void LocalEngine::update_stats() {
   stats_.prefix_queries = scheduler_->prefix_queries();
   stats_.prefix_hits = scheduler_->prefix_hits();
   stats_.preemptions = scheduler_->preemptions();
-  summaries_.clear();
-  scheduler_->for_each([&](const Sequence& sequence, bool is_running) {
-    const auto found = active_.find(sequence.id);
-    if (summaries_.size() >= kSummaries || found == active_.end()) return;
-    summaries_.push_back({sequence.id, is_running, sequence.prompt_tokens, sequence.length() - sequence.prompt_tokens,
-                          found->second->arrived});
-  });
+}
+
+void LocalEngine::update_summaries() {
+  if (!scheduler_) return;
+  std::vector<RequestSummary> summaries;
+  scheduler_->for_each(
+      [&](const Sequence& sequence, bool is_running) {
+        const auto found = active_.find(sequence.id);
+        if (found == active_.end()) return;
+        summaries.push_back({sequence.id, is_running, sequence.prompt_tokens,
+                             sequence.length() - sequence.prompt_tokens, found->second->arrived});
+      },
+      kSummaries);
+  const std::lock_guard lock(mutex_);
+  summaries_.swap(summaries);
 }
 
 void LocalEngine::end(RequestId id, Finish finish, const std::string& error) {

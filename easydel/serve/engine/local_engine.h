@@ -20,6 +20,8 @@
 
 namespace easydel::serve {
 
+inline constexpr const char* kShutDown = "the engine was shut down";  // the error of what runs or waits then
+
 class LocalEngine final : public Engine {
  public:
   LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<const Tokenizer> tokenizer,
@@ -81,9 +83,10 @@ class LocalEngine final : public Engine {
   void classify(ActiveRequest& request);
   void fail_all(const std::string& error);
   void update_stats();
+  void update_summaries();  // once a step
   // Compiles grammars, and then hands the requests to the engine's thread.
   void compile_loop();
-  void end_uncompiled(ActivePtr active, const std::string& error);
+  void end_untaken(ActivePtr active, RequestOutput out);  // one that the engine's thread never saw
 
   // Of adapters. A request keeps the one that it came with, also when that is unloaded meanwhile.
   struct LoadedAdapter {

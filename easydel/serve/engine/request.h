@@ -30,7 +30,7 @@ struct GrammarSpec {
 
 // How the next token is chosen, under vLLM's names and with its defaults.
 struct SamplingParams {
-  double temperature = 1.0;  // 0: always the most likely token
+  double temperature = 1.0;  // below 1e-5, as 0: always the most likely token
   int64_t top_k = 0;         // 0: all tokens
   double top_p = 1.0;
   double min_p = 0.0;
@@ -51,7 +51,7 @@ struct SamplingParams {
   std::optional<int64_t> prompt_logprobs;  // the same for each token of the prompt but the first
   std::optional<GrammarSpec> grammar;
 
-  bool is_greedy() const { return temperature == 0.0; }
+  bool is_greedy() const { return temperature < 1e-5; }  // differences of scores divided by less may be infinite
   // ConfigError names the parameter, what was given, and what it may be.
   void validate(int64_t vocab_size) const;
 };

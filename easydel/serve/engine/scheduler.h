@@ -100,10 +100,15 @@ class Scheduler {
 
   // Every page belongs to the sequences that list it and no page is lost. For tests.
   bool is_consistent() const;
+  // Of the first `most`.
   template <class Function>
-  void for_each(const Function& function) const {
-    for (const auto& sequence : running_) function(*sequence, true);
-    for (const auto& sequence : waiting_) function(*sequence, false);
+  void for_each(const Function& function, std::size_t most = std::numeric_limits<std::size_t>::max()) const {
+    for (const Queue* queue : {&running_, &waiting_}) {
+      for (const auto& sequence : *queue) {
+        if (most-- == 0) return;
+        function(*sequence, queue == &running_);
+      }
+    }
   }
 
  private:

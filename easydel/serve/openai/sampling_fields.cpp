@@ -154,8 +154,8 @@ int64_t token_limit(const ServiceContext& context, int64_t prompt_tokens, std::o
   if (asked && *asked > room) {
     throw ApiError(400,
                    concat("This model's maximum context length is ", most, " tokens. However, you requested ",
-                          prompt_tokens + *asked, " tokens (", prompt_tokens, " in the input, ", *asked,
-                          " in the completion). Please reduce ", field, "."),
+                          static_cast<uint64_t>(prompt_tokens) + static_cast<uint64_t>(*asked), " tokens (",
+                          prompt_tokens, " in the input, ", *asked, " in the completion). Please reduce ", field, "."),
                    field, "context_length_exceeded");
   }
   return asked ? *asked : std::min(room, context.options.default_sampling.max_tokens.value_or(room));

@@ -9,23 +9,7 @@ namespace easydel::serve {
 namespace {
 
 class HermesParser final : public JsonCallParser {
-  ParseTask<Unit> read() override {
-    while (true) {
-      input_.forget();
-      const int c = co_await peek();
-      if (c < 0) break;
-      bool is_call = false;
-      if (c == '<') is_call = co_await call();
-      if (!is_call) {
-        ++input_.at;
-        reject(input_.at - 1);
-      }
-    }
-    end_content();
-    co_return Unit{};
-  }
-
-  ParseTask<bool> call() {
+  ParseTask<bool> call() override {
     const std::size_t mark = input_.at;
     const bool opened = co_await literal("<tool_call>");
     if (!opened) co_return false;
@@ -170,14 +154,7 @@ class JsonAnswerParser final : public JsonCallParser {
     } else {
       reject(0);
     }
-    while (true) {
-      input_.forget();
-      const int next = co_await peek();
-      if (next < 0) break;
-      ++input_.at;
-      reject(input_.at - 1);
-    }
-    end_content();
+    co_await TextParser::read();
     co_return Unit{};
   }
 };

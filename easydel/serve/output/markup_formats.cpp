@@ -44,26 +44,10 @@ class Qwen3CoderParser final : public TextParser {
   explicit Qwen3CoderParser(std::vector<ToolSpec> tools) : tools_(std::move(tools)) {}
 
  private:
-  ParseTask<Unit> read() override {
-    while (true) {
-      input_.forget();
-      const int c = co_await peek();
-      if (c < 0) break;
-      bool is_call = false;
-      if (c == '<') is_call = co_await call();
-      if (!is_call) {
-        ++input_.at;
-        reject(input_.at - 1);
-      }
-    }
-    end_content();
-    co_return Unit{};
-  }
-
   static bool is_name(char c) { return c != '<' && c != '>' && !is_parser_space(c); }
   static bool is_key(char c) { return c != '<' && c != '>' && c != '\n'; }
 
-  ParseTask<bool> call() {
+  ParseTask<bool> call() override {
     const std::size_t mark = input_.at;
     const bool opened = co_await literal("<tool_call>");
     if (opened) co_await spaces();
@@ -167,25 +151,7 @@ constexpr std::string_view kDeepseekEnd = "<｜end▁of▁sentence｜>";
 
 // V3 and R1 write function<sep>NAME and the arguments in a block of code, V3.1 writes NAME<sep> and the arguments.
 class DeepseekParser final : public TextParser {
-  ParseTask<Unit> read() override {
-    while (true) {
-      input_.forget();
-      const int c = co_await peek();
-      if (c < 0) break;
-      if (c == '<') {
-        const bool is_call = co_await call();
-        if (is_call) continue;
-        const bool ended = co_await at_end();
-        if (ended) break;
-      }
-      ++input_.at;
-      reject(input_.at - 1);
-    }
-    end_content();
-    co_return Unit{};
-  }
-
-  ParseTask<bool> at_end() {
+  ParseTask<bool> at_end() override {
     const std::size_t mark = input_.at;
     const bool found = co_await literal(kDeepseekEnd);
     const int c = co_await peek();
@@ -196,7 +162,7 @@ class DeepseekParser final : public TextParser {
 
   static bool is_line(char c) { return c != '<' && c != '\n'; }
 
-  ParseTask<bool> call() {
+  ParseTask<bool> call() override {
     const std::size_t mark = input_.at;
     const bool outer = co_await literal(kDeepseekCalls);
     if (outer) co_await spaces();

@@ -64,7 +64,7 @@ class PythonicParser final : public JsonCallParser {
     co_return tag >= 0;
   }
 
-  ParseTask<bool> at_end() {
+  ParseTask<bool> at_end() override {
     static constexpr std::array<std::string_view, 5> kEnds = {"<|python_end|>", "<|eom|>", "<|eot|>", "<|eom_id|>",
                                                               "<|eot_id|>"};
     const std::size_t mark = input_.at;

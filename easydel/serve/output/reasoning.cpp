@@ -23,14 +23,7 @@ class ReasoningSplitter final : public TextParser {
       co_await line_breaks();
       co_await reasoning();
     }
-    while (true) {
-      input_.forget();
-      const int c = co_await peek();
-      if (c < 0) break;
-      ++input_.at;
-      reject(input_.at - 1);
-    }
-    end_content();
+    co_await TextParser::read();
     co_return Unit{};
   }
 

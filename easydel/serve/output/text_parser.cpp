@@ -80,6 +80,27 @@ MessageDelta TextParser::step() {
   return std::exchange(out_, {});
 }
 
+ParseTask<Unit> TextParser::read() {
+  while (true) {
+    input_.forget();
+    const int c = co_await peek();
+    if (c < 0) break;
+    if (c == '<') {
+      const bool is_call = co_await call();
+      if (is_call) continue;
+      const bool ended = co_await at_end();
+      if (ended) break;
+    }
+    ++input_.at;
+    reject(input_.at - 1);
+  }
+  end_content();
+  co_return Unit{};
+}
+
+ParseTask<bool> TextParser::call() { co_return false; }
+ParseTask<bool> TextParser::at_end() { co_return false; }
+
 ParseTask<bool> TextParser::literal(std::string_view text) {
   const std::size_t mark = input_.at;
   for (const char expected : text) {

@@ -25,7 +25,12 @@ class TextParser : public MessageParser {
   // A call was read to its end; or it is none, and nothing of it was told; or it broke after its name was told.
   enum class CallEnd { Complete, Rejected, Broken };
 
-  virtual ParseTask<Unit> read() = 0;  // the whole message
+  // The whole message, or the rest of it. By itself it reads content, calls where `call` finds them, and the end.
+  virtual ParseTask<Unit> read();
+  // At a '<': reads a call, or what only looked like one and was told as content. False: nothing was read.
+  virtual ParseTask<bool> call();
+  // Likewise: whether an end that is not told is all that is left.
+  virtual ParseTask<bool> at_end();
 
   auto peek() { return input_.peek(); }
   // Reads the text, or nothing of it.

@@ -76,7 +76,7 @@ bool paged_store(const Tensor& k_in, const Tensor& v_in, const Tensor& slots, co
     const int64_t features = encodes ? features_of(to) : to.size(3);
     require<ShapeError>(x.dim() == 3 && x.size(1) == to.size(1) && x.size(2) == features, "[pages] rows of shape ",
                         x.sizes(), " do not fit in pages of shape ", to.sizes(), ".");
-    return with_dense_rows(encodes ? x : x.to(to.scalar_type()));
+    return with_dense_rows(encodes ? x : to_stored(x, to.scalar_type()));
   };
   const Tensor k = as_stored(k_in, pages.k), v = v_in.defined() ? as_stored(v_in, pages.v) : Tensor();
   require<ShapeError>(slots.numel() == k.size(0), "[pages] ", k.size(0), " tokens need as many slots; got ",
