@@ -102,9 +102,7 @@ void list_fields(GrpoArguments& g, FieldVisitor& v) {
   v("vespo_lambda_pos", g.vespo_lambda_pos, "Decay of it.");
   v("vespo_k_neg", g.vespo_k_neg, "Power of vespo's weight for negative advantages.");
   v("vespo_lambda_neg", g.vespo_lambda_neg, "Decay of it.");
-  v("sync_ref_model", g.sync_ref_model, "Periodically move the reference towards the policy; not supported.");
-  v("ref_model_mixup_alpha", g.ref_model_mixup_alpha, "Weight of the policy in such an update; not supported.");
-  v("ref_model_sync_steps", g.ref_model_sync_steps, "Steps between such updates; not supported.");
+  list_fields(g.sync, v);
 }
 
 void list_fields(GfpoArguments& g, FieldVisitor& v) {
@@ -136,6 +134,7 @@ void list_fields(RlooArguments& r, FieldVisitor& v) {
   v("normalize_advantages", r.normalize_advantages,
     "Divide advantages by their standard deviation, around their mean.");
   v("reward_clip_range", r.reward_clip_range, "The least and the most that a reward counts; null: no limits.");
+  list_fields(r.sync, v);
 }
 
 }  // namespace easydel
