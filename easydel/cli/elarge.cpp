@@ -35,6 +35,8 @@ void print_result(const TrainResult& result, bool json) {
                                              {"ended by", to_string(result.stopped_by)}};
   if (const auto loss = result.metrics.find("loss"); loss != result.metrics.end())
     rows.push_back({"loss", concat(loss->second)});
+  if (const auto reward = result.metrics.find("reward"); reward != result.metrics.end())
+    rows.push_back({"reward", concat(reward->second)});
   if (const auto loss = result.metrics.find("eval_loss"); loss != result.metrics.end())
     rows.push_back({"eval loss", concat(loss->second)});
   if (!result.checkpoint.empty()) rows.push_back({"checkpoint", result.checkpoint.string()});

@@ -38,12 +38,16 @@ MemoryEstimate estimate(const ELargeConfig& config, const BaseModule& module) {
   const TrainingArguments a = config.training_arguments();
   const std::string type = config.trainer_type();
   const auto is = [&](auto... names) { return ((type == names) || ...); };
-  const int64_t rows_of_example = is("dpo", "cpo", "orpo", "reward", "online_dpo", "xpo", "nash_md") ? 2 : 1;
+  const bool has_pairs = is("dpo", "cpo", "orpo", "reward") || prefers_own_samples(type);
+  const int64_t rows_of_example = has_pairs                       ? 2
+                                  : learns_from_rewards(type)     ? a.rollout.num_return_sequences
+                                  : distils_what_is_written(type) ? a.written.rollout.num_return_sequences
+                                                                  : 1;
   const optim::Optimizer optimizer =
       optim::make_optimizer({.optimizer = a.optimizer, .extra_optimizer_kwargs = a.extra_optimizer_kwargs});
   return estimate_memory(
       module,
-      {.tokens = own_rows(a.minibatch_size(), module.parallel().get()).count * rows_of_example * a.sequence_length(),
+      {.tokens = own_rows(a.minibatch_size(), module.parallel().get()).count * rows_of_example * a.row_length(type),
        .accumulates = a.gradient_accumulation_steps > 1,
        .chunk_size = a.lmhead_chunksize.value_or(module.config().memory.lmhead_chunksize.value_or(0)),
        .tx = a.offload_optimizer ? nullptr : optimizer.tx});

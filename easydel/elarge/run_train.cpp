@@ -253,11 +253,12 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
                         : trainer_type == "rloo"          ? arguments.rloo.beta
                         : trainer_type == "ppo"           ? arguments.ppo.kl_coef
                                                           : arguments.grpo.beta;
-    // With adapters the base is the reference: the model without them.
-    if (beta == 0 || (!is_given && arguments.lora_rank)) return nullptr;
+    if (beta == 0) return nullptr;
   } else if (trainer_type != "kto" && trainer_type != "bco") {
     return nullptr;
   }
+  // With adapters the base is the reference: the model without them.
+  if (!is_given && arguments.lora_rank) return nullptr;
   if (!is_given) reference_model_ = load(config_, "model", config_.model(), TaskType::CausalLM, false);
   return build_reference_model();
 }

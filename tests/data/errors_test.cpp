@@ -224,6 +224,13 @@ TEST_F(RowErrors, NameTheRowAndItsFields) {
   EXPECT_THAT(said(sft, R"({"messages": [{"role": "user", "content": "a"}]})"),
               StartsWith("[rows, row 1] the chat template cannot render the conversation: the tokenizer has no chat "
                          "template"));
+  EXPECT_EQ(said(sft, R"({"instruction": ["a"], "output": "b"})"),
+            "[rows, row 1] \"instruction\" must be a text or a list of messages; got an array.");
+  EXPECT_EQ(said(sft, R"({"instruction": "a", "output": "b", "history": [["a", "b"]]})"),
+            "[rows, row 1] \"history\" needs a tokenizer with a chat template.");
+  const SftOptions chat{.codec = {.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"}};
+  EXPECT_EQ(said(make_sft_transform(tokenizer_, chat), R"({"instruction": "a", "output": "b", "history": ["a"]})"),
+            "[rows, row 1] \"history\" must be a list of pairs of texts, an instruction and its answer; got [\"a\"].");
   const Transform dpo = make_dpo_transform(tokenizer_);
   EXPECT_EQ(said(dpo, R"({"prompt": "a", "chosen": "b"})"),
             "[rows, row 1] the row has no field \"rejected\"; it has prompt, chosen.");
@@ -235,6 +242,32 @@ TEST_F(RowErrors, NameTheRowAndItsFields) {
                    .assistant_only_loss = true};
   EXPECT_THAT(said(make_sft_transform(tokenizer_, masks), R"({"messages": [{"role": "user", "content": "a"}]})"),
               HasSubstr("no token of the conversation is the assistant's"));
+}
+
+// Those with a chat template are in trl_test.cpp.
+TEST_F(RowErrors, InstructionsWithoutAChatTemplateAreAlpacasTexts) {
+  const Transform sft = make_sft_transform(tokenizer_);
+  const auto same = [&](const std::string& given, const std::string& prompt) {
+    const Json texts = Json::object({{"prompt", prompt}, {"completion", "b"}});
+    const SourcePtr source = make_source({Json::parse(given), texts}, "rows");
+    const auto made = sft({source->row(0), source.get(), 0}), expected = sft({source->row(1), source.get(), 1});
+    EXPECT_EQ(made->input_ids, expected->input_ids);
+    EXPECT_EQ(made->labels, expected->labels);
+    EXPECT_EQ(made->labels.front(), kNoLoss);
+    EXPECT_NE(made->labels.back(), kNoLoss);
+  };
+  // https://huggingface.co/datasets/tatsu-lab/alpaca, column "text"
+  same(R"({"instruction": "a", "input": "", "output": "b"})",
+       "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
+       "### Instruction:\na\n\n### Response:\n");
+  same(R"({"instruction": "a", "input": "c", "output": "b", "history": null})",
+       "Below is an instruction that describes a task, paired with an input that provides further context. Write a "
+       "response that appropriately completes the request.\n\n### Instruction:\na\n\n### Input:\nc\n\n### Response:\n");
+  same(R"({"instruction": "a", "system": "d", "output": "b"})", "d\n\n### Instruction:\na\n\n### Response:\n");
+  // A row that has the text is that text.
+  const SourcePtr source = make_source(
+      {Json::parse(R"({"text": "b", "instruction": "a", "output": "b"})"), Json::parse(R"({"text": "b"})")}, "rows");
+  EXPECT_EQ(sft({source->row(0), source.get(), 0})->input_ids, sft({source->row(1), source.get(), 1})->input_ids);
 }
 
 TEST_F(RowErrors, OptionsAreCheckedAtOnce) {

@@ -506,7 +506,8 @@ TEST(ELargeConfig, ChecksWhatAnActionNeeds) {
   expect_refused(kSmall + "actions: [train]\n",
                  "[elarge] run.yaml:2: actions[0] needs data: list it under mixture.informs.");
   expect_refused(with_trainer("distillation"),
-                 "[elarge] run.yaml:51: actions[1] with the trainer distillation needs a teacher_model.");
+                 "[elarge] run.yaml:51: actions[1] with the trainer distillation needs a teacher: --teacher, or "
+                 "teacher_model in the file.");
   expect_refused(with_trainer("sft", "  do_eval: true\n"),
                  "[elarge] run.yaml:48: trainer.do_eval needs data: list it under eval_mixture.informs.");
   EXPECT_NO_THROW(

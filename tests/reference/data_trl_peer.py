@@ -90,6 +90,11 @@ def rows_of(draw, kind):
             row = {"prompt": text(draw), "completion": text(draw)}
         elif kind == "prompt_messages":
             row = {"prompt": question(draw), "completion": answer(draw)}
+        elif kind == "instructions":
+            row = {"instruction": text(draw), "output": text(draw)}
+            row |= {"input": text(draw)} if draw.random() < 0.5 else {}
+            row |= {"system": text(draw)} if draw.random() < 0.3 else {}
+            row |= {"history": [[text(draw), text(draw)] for _ in range(draw.randint(0, 2))]} if draw.random() < 0.3 else {}
         elif kind == "ids":
             length = draw.randint(1, 12)
             row = {"input_ids": [draw.randint(0, 300) for _ in range(length)],
@@ -113,7 +118,19 @@ def rows_of(draw, kind):
     return rows
 
 
+def as_messages(row):
+    """What LLaMA-Factory makes of Alpaca's columns, with an empty line between instruction and input."""
+    say = lambda role, content: {"role": role, "content": content}
+    prompt = [say("system", row["system"])] if row.get("system") else []
+    for asked, answered in row.get("history", []):
+        prompt += [say("user", asked), say("assistant", answered)]
+    asked = row["instruction"] + ("\n\n" + row["input"] if row.get("input") else "")
+    kept = {k: row[k] for k in ("tools", "chat_template_kwargs") if k in row}
+    return {"prompt": prompt + [say("user", asked)], "completion": [say("assistant", row["output"])], **kept}
+
+
 def sft(tokenizer, rows, options):
+    rows = [as_messages(row) if "instruction" in row else row for row in rows]
     args = types.SimpleNamespace(dataset_num_proc=None, dataset_text_field="text", shuffle_dataset=False, seed=0,
                                  assistant_only_loss=options["assistant_only_loss"], max_length=options["max_length"],
                                  truncation_mode=options["truncation_mode"])
@@ -150,7 +167,7 @@ def orpo(tokenizer, rows, options):
     return [{k: e[k] for k in keys} for e in made], DPODataCollatorWithPadding(pad_token_id=tokenizer.pad_token_id)
 
 
-KINDS = {"sft": ["text", "messages", "conversations", "prompt_text", "prompt_messages", "ids"],
+KINDS = {"sft": ["text", "messages", "conversations", "prompt_text", "prompt_messages", "instructions", "ids"],
          "dpo": ["pair_text", "pair_messages", "implicit_text", "implicit_messages"],
          "orpo": ["pair_text", "pair_messages", "pair_continued", "implicit_text", "implicit_messages"],
          "reward": ["pair_text", "pair_messages", "implicit_text", "implicit_messages"]}
@@ -172,7 +189,7 @@ def main() -> None:
                 if method in ("sft", "dpo"):
                     options["truncation_mode"] = draw.choice(["keep_start", "keep_end"])
                 if method == "sft":
-                    options |= {"assistant_only_loss": kind in ("messages", "conversations", "prompt_messages") and draw.random() < 0.5,
+                    options |= {"assistant_only_loss": kind in ("messages", "conversations", "prompt_messages", "instructions") and draw.random() < 0.5,
                                 "completion_only_loss": draw.random() < 0.7}
                 rows = rows_of(draw, kind)
                 if method == "reward" and draw.random() < 0.5:

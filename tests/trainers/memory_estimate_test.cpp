@@ -47,6 +47,13 @@ TEST(MemoryEstimate, IsNearWhatWasMeasuredOnAGpu) {
   }
 }
 
+TEST(MemoryEstimate, IsWrittenInUnitsThatFit) {
+  const MemoryEstimate small{.weights = 3 << 19, .gradients = 1 << 20, .optimizer = 2 << 20};
+  EXPECT_EQ(small.to_string(), "4.5 MiB: 1.5 weights, 1 gradients, 2 optimizer, 0 activations, 0 temporary");
+  const MemoryEstimate large{.weights = int64_t{3} << 30, .activations = int64_t{1} << 29};
+  EXPECT_EQ(large.to_string(), "3.5 GiB: 3 weights, 0 gradients, 0 optimizer, 0.5 activations, 0 temporary");
+}
+
 TEST(MemoryEstimate, FollowsWhatIsTrainedAndHow) {
   const auto model = outline(kOneBillion, bfloat16);
   const MemoryEstimateOptions usual{.tokens = 16384, .tx = optim::adamw(1e-4)};

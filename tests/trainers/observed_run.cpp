@@ -247,6 +247,8 @@ class Recorder final : public Objective {
   Json state() const override { return inner_->state(); }
   void restore(const Json& saved) override { inner_->restore(saved); }
   std::shared_ptr<BaseModule> trained_along() const override { return inner_->trained_along(); }
+  void after_step(const BaseModule& model, int64_t step) override { inner_->after_step(model, step); }
+  std::shared_ptr<const BaseModule> moving_reference() const override { return inner_->moving_reference(); }
 
   mutable Json batches = Json::array();  // rows, columns, checksum
 

@@ -62,6 +62,7 @@ CASES = [
          vespo_lambda_neg=1.0, scale_rewards="none"),
     dict(loss_type="grpo", steps_per_generation=2, beta=0.04, epsilon=0.05),
     dict(loss_type="dapo", steps_per_generation=2, num_iterations=2, mask_truncated_completions=True),
+    dict(loss_type="dapo", beta=0.04, sync_ref_model=True, ref_model_mixup_alpha=0.6, ref_model_sync_steps=2),
     dict(loss_type="dapo", scale_rewards="batch"),
     dict(loss_type="grpo", scale_rewards="none", mask_truncated_completions=True),
     dict(loss_type="bnpo"),
@@ -362,6 +363,7 @@ class Policies(unittest.TestCase):
         for case in (dict(), dict(beta=0.05, num_iterations=2),
                      dict(beta=0.05, normalize_advantages=True, reward_clip_range=[0.2, 0.7]),
                      dict(epsilon=0.02, epsilon_high=0.03, num_iterations=2, steps_per_generation=2),
+                     dict(beta=0.05, sync_ref_model=True, ref_model_mixup_alpha=0.6, ref_model_sync_steps=1),
                      dict(beta=0.05, mask_truncated_completions=True, temperature=0.7)):
             with self.subTest(**case):
                 self.compare(self.run_ours("rloo", case), self.run_theirs("rloo", case),

@@ -107,6 +107,30 @@ class RolloutRun(TinyRun):
         self.assertEqual([killed[step]["loss"] for step in killed], [whole[step]["loss"] for step in killed])
         self.same_weights("whole", "killed", 12)
 
+    def test_completions_are_logged_once(self):
+        """Of steps that are done again after a resume, and of a run that begins anew; some of them as a table."""
+        arguments = self.rolled("--reward", "regex=e", "--save-steps", 2, num_iterations=1, steps_per_generation=1,
+                                num_completions_to_print=3)
+        _, shown = self.end(self.start("logged", *arguments, steps=4, data=("prompts",)))
+        path = self.folder / "logged" / "completions.jsonl"
+        before = path.read_text()
+        rows = [json.loads(line) for line in before.splitlines()]
+        self.assertEqual([row["step"] for row in rows], [1 + i // 16 for i in range(64)])
+        titles = [i for i, line in enumerate(shown.splitlines()) if line.startswith("[completions] step ")]
+        self.assertEqual(len(titles), 4)
+        header, first, *_ = shown.splitlines()[titles[0] + 1:]
+        self.assertEqual([cell.strip() for cell in header.split(" │ ")], ["prompt", "completion", "reward", "advantage"])
+        cells = [cell.strip() for cell in first.split(" │ ")]
+        self.assertEqual((float(cells[2]), float(cells[3])), (rows[0]["reward"], round(rows[0]["advantage"], 4)))
+        self.assertTrue(cells[0].endswith("…"), cells)
+        shutil.rmtree(self.folder / "logged" / "run-4")
+        with open(path, "a") as file:
+            file.write('{"step": 4, "prompt": "a line that was not fin')
+        self.train("logged", *arguments, steps=4, data=("prompts",))
+        self.assertEqual(path.read_text(), before)
+        self.train("logged", *arguments, "--set", "resume_if_possible=false", steps=4, data=("prompts",))
+        self.assertEqual(path.read_text(), before)
+
     def test_a_killed_run_of_ppo_ends_as_one_that_was_left_alone(self):
         """With its value model: weights, optimizer and all; saved while training goes on, between two generations."""
         sets = {"max_prompt_length": 40, "max_completion_length": 6, "num_generations": 2, "num_ppo_epochs": 2, "num_mini_batches": 2}
@@ -146,7 +170,12 @@ class RolloutRun(TinyRun):
         self.assertEqual(log[1]["objective/kl"], 0)  # the reference is the model as it began
         self.assertGreater(log[24]["objective/kl"], 0)
         self.train("ppo-rows", *arguments, "--mesh", "1,2,1,2,1", steps=3, data=("prompts",))
-        self.train("ppo-alone", *arguments, steps=3, data=("prompts",))
+        self.train("ppo-alone", *arguments, "--set", "track_memory=0.1", steps=3, data=("prompts",))
+        same = ["grpo" if part == "ppo" else part for part in arguments]
+        self.train("without-value", *same, "--set", "track_memory=0.1", steps=1, data=("prompts",))
+        value = (self.folder / "ppo-alone" / "run-3" / "value" / "model.safetensors").stat().st_size
+        needed = [self.log(name)[0][1]["memory_estimate"] for name in ("ppo-alone", "without-value")]
+        self.assertGreater(needed[0] - needed[1], 3 * 0.9 * value)  # its weights, and two numbers of adamw for each
         for step, alone in self.log("ppo-alone")[0].items():
             several = self.log("ppo-rows")[0][step]
             self.assertAlmostEqual(alone["loss"], several["loss"], places=5)
@@ -172,6 +201,31 @@ class RolloutRun(TinyRun):
         self.assertEqual(log[1]["kl"], 0)
         self.assertGreater(log[4]["kl"], 0)
 
+    def test_with_adapters_the_base_is_the_reference_of_answers_too(self):
+        """No second model is there, and the numbers are those that it would have."""
+        pairs = [{"prompt": text[:30], "chosen": text[30:50], "rejected": text[50:70]} for text in self.texts if len(text) > 70]
+        write_rows(self.folder / "pairs.jsonl", pairs)
+        write_rows(self.folder / "answers.jsonl", [{"prompt": pair["prompt"], "completion": pair["chosen" if i % 3 else "rejected"],
+                                                    "label": i % 3 > 0} for i, pair in enumerate(pairs)])
+        for trainer, data, more in (("dpo", "pairs", []), ("kto", "answers", []),
+                                    ("bco", "answers", ["--set", "underlying_distribution_matching=true"])):
+            with self.subTest(trainer):
+                arguments = ["--trainer", trainer, "--lora-rank", 2, "--set", "max_prompt_length=40", "--length", 100,
+                             "--set", "track_memory=0.1", *more]
+                self.train(f"{trainer}-base", *arguments, steps=4, data=(data,))
+                self.train(f"{trainer}-model", *arguments, "--reference", self.folder / "model", steps=4, data=(data,))
+                own, other = self.log(f"{trainer}-base")[0], self.log(f"{trainer}-model")[0]
+                self.assertEqual(list(own), list(other))
+                for step in own:
+                    for name in ("loss", "rewards/chosen", "grad_norm"):
+                        self.assertAlmostEqual(own[step].get(name, 0), other[step].get(name, 0), places=6, msg=name)
+                self.assertNotEqual(own[1]["loss"], own[4]["loss"])
+                weights = (self.folder / "model" / "model.safetensors").stat().st_size
+                self.assertGreater(other[1]["memory_estimate"] - own[1]["memory_estimate"], 0.9 * weights)
+                if trainer != "dpo":  # which may have the reference's numbers in its rows
+                    plain = [part for part in arguments if part not in ("--lora-rank", 2)]
+                    self.train(f"{trainer}-plain", *plain, steps=1, data=(data,))  # without adapters a second model is loaded
+
     def test_an_evaluation_generates(self):
         write_rows(self.folder / "held.jsonl", [{"prompt": text[:60]} for text in self.texts[:3]])
         self.run_rolled("evaluated", "--eval-data", str(self.folder / "held.jsonl"), "--eval-steps", 4)
@@ -193,6 +247,38 @@ class RolloutRun(TinyRun):
         for row in rows:
             wanted = None if row["prompt"] == self.texts[3][:80] else len(row["completion"]) / 10
             self.assertEqual(row["reward"], wanted)
+
+    def test_programs_are_asked_at_the_same_time(self):
+        """Each waits until the other was asked."""
+        judges = [self.program(f"meets{i}", "import pathlib\n"
+                               f"own, other = (pathlib.Path({str(self.folder)!r}) / f'asked{{i}}' for i in ({i}, {1 - i}))\n"
+                               "for line in sys.stdin:\n"
+                               "    own.touch()\n"
+                               "    while not other.exists(): time.sleep(0.01)\n"
+                               f"    print({i}.5, flush=True)\n") for i in range(2)]
+        self.run_rolled("meeting", "--reward", judges[1], reward=judges[0], steps=1)
+        rows = [json.loads(line) for line in (self.folder / "meeting" / "completions.jsonl").read_text().splitlines()]
+        self.assertEqual({row["reward"] for row in rows}, {2.0})
+
+    def test_a_library_rewards(self):
+        source = self.folder / "judge.cpp"
+        source.write_text('#include <cmath>\n#include <cstring>\n'
+                          'extern "C" double reward(const char* prompt, const char* completion, const char* row) {\n'
+                          '  if (std::strstr(row, "\\"answer\\": 3,") || std::strstr(row, "\\"answer\\": 3}")) return NAN;\n'
+                          '  return std::strlen(prompt) + 0.001 * std::strlen(completion);\n}\n')
+        library = self.folder / "judge.so"
+        subprocess.run([os.environ.get("CXX", "c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+        self.run_rolled("library", reward=f"library={library}", steps=2)
+        rows = [json.loads(line) for line in (self.folder / "library" / "completions.jsonl").read_text().splitlines()]
+        self.assertEqual(len(rows), 32)
+        judged_by_none = self.tokenizer.decode(self.tokenizer(self.texts[3][:80]).input_ids[-40:])
+        for row in rows:
+            lengths = [len(row[name].split("\0")[0].encode()) for name in ("prompt", "completion")]  # as C has them
+            self.assertEqual(row["reward"], None if row["prompt"] == judged_by_none else lengths[0] + 0.001 * lengths[1])
+        self.assertRegex(self.fails_with("library=judge.cpp"), r"^\[rewards\] library: .*judge.cpp: .*\.")
+        error = self.fails("failing", *self.rolled("--set", f"rewards={json.dumps({'type': 'library', 'path': str(library), 'function': 'judge'})}"),
+                           steps=2, data=("prompts",))
+        self.assertEqual(error, '[rewards] judge.so has no function "judge". It must be declared extern "C".')
 
     def test_what_a_program_may_do_wrong(self):
         begin = time.monotonic()

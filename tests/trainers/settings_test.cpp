@@ -183,6 +183,8 @@ std::vector<SettingProbe> text_probes() {
   };
 }
 
+const Json kFollowed = set(R"({"sync_ref_model": true, "ref_model_sync_steps": 1, "@reference": true})");
+
 std::vector<SettingProbe> dpo_probes() {
   return {
       {"beta", 0.5},
@@ -198,9 +200,9 @@ std::vector<SettingProbe> dpo_probes() {
       {"reference_free", true},
       {"precompute_ref_log_probs", true},
       {"force_use_ref_model", true, set(R"({"reference_free": true, "@reference": true})")},
-      {"sync_ref_model", true},
-      {"ref_model_mixup_alpha", 0.5},
-      {"ref_model_sync_steps", 2},
+      {"sync_ref_model", true, set(R"({"@reference": true})")},
+      {"ref_model_mixup_alpha", 0.5, kFollowed},
+      {"ref_model_sync_steps", 2, kFollowed},
       {"rpo_alpha", 0.5},
       {"max_prompt_length", 2},
       {"max_completion_length", 2},
@@ -305,8 +307,8 @@ std::vector<SettingProbe> grpo_probes() {
           {"vespo_k_neg", 1.0, vespo},
           {"vespo_lambda_neg", 1.0, vespo},
           {"sync_ref_model", true},
-          {"ref_model_mixup_alpha", 0.5},
-          {"ref_model_sync_steps", 2}};
+          {"ref_model_mixup_alpha", 0.5, kFollowed},
+          {"ref_model_sync_steps", 2, kFollowed}};
 }
 
 std::vector<SettingProbe> gfpo_probes() {
@@ -346,7 +348,10 @@ std::vector<SettingProbe> rloo_probes() {
           {"epsilon", 1e-6, again},
           {"epsilon_high", 1e-6, again},
           {"normalize_advantages", true},
-          {"reward_clip_range", set("[0.0, 0.1]")}};
+          {"reward_clip_range", set("[0.0, 0.1]")},
+          {"sync_ref_model", true},
+          {"ref_model_mixup_alpha", 0.5, kFollowed},
+          {"ref_model_sync_steps", 2, kFollowed}};
 }
 
 std::vector<SettingProbe> online_probes(const std::string& type) {

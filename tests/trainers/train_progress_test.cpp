@@ -34,6 +34,8 @@ TEST(TrainValues, AreShort) {
                                  .mfu = 0.4123,
                                  .peak_memory_bytes = 3435973837}),
             "loss 2.3101  lr 2.00e-05  grad 12.35  12.3k tok/s  MFU 41.2%  peak 3.2 GiB");
+  EXPECT_EQ(format_train_values({.loss = 0.0, .reward = 0.53125, .learning_rate = 1e-6}),
+            "loss 0.0000  reward 0.5312  lr 1.00e-06");
   EXPECT_EQ(format_train_values({.loss = std::nan(""), .grad_norm = 1e7, .tokens_per_second = 2.5e6}),
             "loss nan  grad 1.00e+07  2.50M tok/s");
   EXPECT_EQ(format_train_values({.tflops = 0.12345}), "0.123 TFLOP/s");  // where nobody knows what could be had
@@ -61,6 +63,12 @@ TEST_F(TrainProgressLine, CountsItsOwnStepsWhenItGoesOn) {
   written.clear();
   progress.finish();
   EXPECT_THAT(written, HasSubstr("100/1,000 [0:10<1:30, 10.00 step/s] step 4,100/5,000  loss 1.0000\n"));
+}
+
+TEST_F(TrainProgressLine, IsNotThereWhereNothingIsLeft) {
+  TrainProgress progress({.total_steps = 5000, .first_step = 5000});
+  progress.finish();
+  EXPECT_EQ(written, "");
 }
 
 TEST_F(TrainProgressLine, CanBeJsonOrNothing) {

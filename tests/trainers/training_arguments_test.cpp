@@ -234,9 +234,15 @@ TEST(TrainingArguments, RefuseWhatIsDoneInOneWayAlone) {
         where + "label_pad_token_id must be -100; got 0. No other label is ignored in the loss.");
     TrainingArguments::from_json(type, from(R"({"logprob_vocab_chunk_size": 0, "label_pad_token_id": -100})"));
   }
-  expect_refused<NotSupportedError>(
-      "dpo", R"({"sync_ref_model": true})",
-      where + "sync_ref_model must be false; got true. The reference model does not change during training.");
+  expect_refused(
+      "dpo", R"({"use_weighting": true, "loss_type": ["sigmoid", "aot"]})",
+      where + "use_weighting must be false with loss_type aot, whose terms are not of one pair each; got true.");
+  expect_refused("dpo", R"({"sync_ref_model": true, "reference_free": true})",
+                 where + "sync_ref_model must be false if reference_free is true; got true.");
+  expect_refused("grpo", R"({"sync_ref_model": true, "beta": 0})",
+                 where + "sync_ref_model must be false if beta is 0: there is no reference; got true.");
+  expect_refused("rloo", R"({"ref_model_sync_steps": 2})",
+                 where + "ref_model_sync_steps must be used together with sync_ref_model; got 2.");
   expect_refused<NotSupportedError>("distillation", R"({"attention_loss_weight": 0.5})",
                                     where +
                                         "attention_loss_weight must be null or 0; got 0.5. Attention maps are not "
@@ -288,6 +294,18 @@ TEST(TrainingArguments, MapEasyDelsLossConfig) {
   expect_refused<NotSupportedError>(
       "sft", R"({"loss_config": {"divide_weight_sum": true}})",
       "[TrainingArguments] loss_config: [TrainingArguments] loss_config.divide_weight_sum must be false; got true.");
+}
+
+TEST(TrainingArguments, KnowHowLongARowIs) {
+  const auto length = [](const std::string& type, const char* json) {
+    return TrainingArguments::from_json(type, from(json)).row_length(type);
+  };
+  EXPECT_EQ(length("sft", "{}"), 4096);
+  EXPECT_EQ(length("dpo", R"({"max_length": 300})"), 300);
+  for (const char* type : {"grpo", "rloo", "ppo", "online_dpo", "seq_kd"}) {
+    EXPECT_EQ(length(type, R"({"max_prompt_length": 8, "max_completion_length": 4})"), 12) << type;
+    EXPECT_EQ(length(type, R"({"max_prompt_length": null, "max_completion_length": 4, "max_length": 90})"), 90) << type;
+  }
 }
 
 TEST(TrainingArguments, ReadTimeLimits) {

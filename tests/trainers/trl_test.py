@@ -110,9 +110,30 @@ class Trl(unittest.TestCase):
                           {"f_divergence_type": "forward_kl"}, {"f_divergence_type": "js_divergence"},
                           {"f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 0.7},
                           {"loss_type": "ipo", "f_divergence_type": "js_divergence"}, {"ld_alpha": 0.4},
+                          {"use_weighting": True}, {"use_weighting": True, "loss_type": "ipo"},
                           {"loss_type": ["sigmoid", "bco_pair", "sft"], "loss_weights": [0.8, 0.2, 1.0]}):
             with self.subTest(**arguments):
                 self.dpo({"beta": 0.3, **arguments})
+
+    def test_dpo_with_a_reference_that_follows(self):
+        moving = {"beta": 0.3, "sync_ref_model": True, "ref_model_mixup_alpha": 0.6, "ref_model_sync_steps": 2}
+        theirs = self.dpo(moving)
+        job = dict(model=self.directory / "model", trainer_type="dpo", other=self.directory / "reference",
+                   data=self.directory / "rows.jsonl")
+        whole = run_ours(PROGRAM, self.directory, **job, arguments={**PAIRS, **moving})
+        still = run_ours(PROGRAM, self.directory, **job, arguments={**PAIRS, "beta": 0.3})
+        apart = [abs(a["loss"] - b["loss"]) > 0.01 for a, b in zip(whole[0], still[0], strict=True)]
+        self.assertEqual(apart, [False, False, True, True, True])
+        self.compare(run_ours(PROGRAM, self.directory, **job, arguments={**PAIRS, **moving}, mesh=[1, 2, 1, 2, 1]), theirs)
+        # A checkpoint keeps the reference: one before it moved, one after, and one in between.
+        kept = {**PAIRS, **moving, "save_directory": str(self.directory / "kept"), "save_steps": 1}
+        for steps in (1, 3, STEPS):
+            again = run_ours(PROGRAM, self.directory, **job, arguments={**kept, "max_training_steps": steps})
+        self.assertEqual(largest_difference(again[1], whole[1]), 0)
+        for change, message in (({"lora_rank": 2}, "where adapters are trained"), ({"reference_free": True}, "reference_free"),
+                                ({"precompute_ref_log_probs": True}, "precompute_ref_log_probs")):
+            with self.assertRaisesRegex(AssertionError, f"sync_ref_model must be false .*{message}"):
+                run_ours(PROGRAM, self.directory, **job, arguments={**PAIRS, **moving, **change})
 
     def test_kto(self):
         generator = random.Random(1)

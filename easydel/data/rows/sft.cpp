@@ -20,7 +20,9 @@ class Sft {
   }
 
   std::optional<Example> operator()(const Row& given) const {
-    const Row row = to_chatml(given);
+    Row row = to_chatml(given);
+    if (!row.values.contains(options_.dataset_text_field))
+      row = from_alpaca(std::move(row), codec_.has_chat_template());
     Tokens tokens = tokenize(row);
     Example out{.input_ids = std::move(tokens.ids), .labels = std::move(tokens.labels)};
     if (out.labels.empty()) {

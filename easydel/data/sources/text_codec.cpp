@@ -96,6 +96,8 @@ std::string TextCodec::render_chat(const Json& messages, const Row& row, const C
   return render(messages, row, chat).text;
 }
 
+bool TextCodec::has_chat_template() const { return !templates_->given.empty() || tokenizer_.has_chat_template(); }
+
 const std::string& TextCodec::eos_token() const {
   (void)*tokenizer_;  // throws if there is none
   require<ConfigError>(!eos_token_.empty(),
@@ -166,6 +168,69 @@ Row to_chatml(Row row) {
     out[name == "conversations" ? "messages" : name] = std::move(list);
   }
   row.values = std::move(out);
+  return row;
+}
+
+namespace {
+
+// A text that a row may lack; null is as absent.
+std::string optional_text(const Row& row, std::string_view name) {
+  const Json* value = row.values.find(name);
+  return value && !value->is_null() ? text_of(row, name) : "";
+}
+
+Json message(const char* role, std::string content) {
+  return Json::object({{"role", role}, {"content", std::move(content)}});
+}
+
+Json alpaca_messages(const Row& row, const std::string& system, const std::string& question) {
+  Json messages = Json::array();
+  if (!system.empty()) messages.push_back(message("system", system));
+  if (const Json* history = row.values.find("history"); history && !history->is_null()) {
+    for (const Json& turn : history->is_array() ? history->as_array() : Json::Array{Json()}) {
+      const bool is_turn = turn.is_array() && turn.size() == 2 && turn.at(std::size_t{0}).is_string() &&
+                           turn.at(std::size_t{1}).is_string();
+      require<FormatError>(is_turn, "[", row.place(),
+                           "] \"history\" must be a list of pairs of texts, an instruction and its answer; got ",
+                           history->dump().substr(0, 80), ".");
+      messages.push_back(message("user", turn.at(std::size_t{0}).as_string()));
+      messages.push_back(message("assistant", turn.at(std::size_t{1}).as_string()));
+    }
+  }
+  messages.push_back(message("user", question));
+  return messages;
+}
+
+// https://github.com/tatsu-lab/stanford_alpaca
+std::string alpaca_text(const std::string& system, const std::string& instruction, const std::string& input) {
+  const std::string usual = concat("Below is an instruction that describes a task",
+                                   input.empty() ? "" : ", paired with an input that provides further context",
+                                   ". Write a response that appropriately completes the request.");
+  return concat(system.empty() ? usual : system, "\n\n### Instruction:\n", instruction,
+                input.empty() ? "" : "\n\n### Input:\n" + input, "\n\n### Response:\n");
+}
+
+}  // namespace
+
+Row from_alpaca(Row row, bool as_messages) {
+  for (const char* name : {"prompt", "messages"}) {
+    if (row.values.contains(name)) return row;
+  }
+  if (!row.values.contains("instruction") || !row.values.contains("output")) return row;
+  const std::string instruction = text_of(row, "instruction"), input = optional_text(row, "input"),
+                    system = optional_text(row, "system"), output = text_of(row, "output");
+  Json values = row.values;
+  if (as_messages) {
+    values["prompt"] = alpaca_messages(row, system, input.empty() ? instruction : instruction + "\n\n" + input);
+    values["completion"] = Json::array({message("assistant", output)});
+  } else {
+    const Json* history = row.values.find("history");
+    require<FormatError>(!history || history->is_null() || (history->is_array() && history->size() == 0), "[",
+                         row.place(), "] \"history\" needs a tokenizer with a chat template.");
+    values["prompt"] = alpaca_text(system, instruction, input);
+    values["completion"] = output;
+  }
+  row.values = std::move(values);
   return row;
 }
 

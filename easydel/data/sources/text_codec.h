@@ -41,6 +41,7 @@ class TextCodec {
   ChatIds encode_chat(const Json& messages, const Row& row, const Chat& chat) const;
   std::string render_chat(const Json& messages, const Row& row, const Chat& chat) const;
 
+  bool has_chat_template() const;
   const std::string& eos_token() const;  // ConfigError when there is none
   int64_t eos_token_id() const;
   std::optional<int64_t> bos_token_id() const;
@@ -65,5 +66,9 @@ const std::string& text_of(const Row& row, std::string_view name);
 
 // Converts "conversations" of from/value to "messages" of role/content.
 Row to_chatml(Row row);
+// Converts Alpaca's "instruction", "input" and "output", with "system" and "history" where a row has them, to "prompt"
+// and "completion": messages, or where there is no chat template the text that Alpaca was trained with. Other rows
+// stay.
+Row from_alpaca(Row row, bool as_messages);
 
 }  // namespace easydel::data

@@ -88,7 +88,7 @@ void ELargeConfig::validate() const {
     if (action.name != "train") continue;
     require<ConfigError>(!data.informs.empty(), where(action.path), " needs data: list it under mixture.informs.");
     require<ConfigError>(!has_teacher(type) || has("teacher_model"), where(action.path), " with the trainer ", type,
-                         " needs a teacher_model.");
+                         " needs a teacher: --teacher, or teacher_model in the file.");
     require<ConfigError>(!arguments.do_eval || (eval_data && !eval_data->informs.empty()),
                          where({"trainer", "do_eval"}), " needs data: list it under eval_mixture.informs.");
   }

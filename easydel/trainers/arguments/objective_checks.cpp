@@ -45,13 +45,12 @@ void check_dpo_losses(const DpoArguments& d, const ArgumentChecker& c) {
          d.ld_alpha.value_or(0));
 }
 
-void check_reference_sync(bool syncs, double alpha, int64_t steps, const ArgumentChecker& c) {
-  const DpoArguments standard;
-  c.only(!syncs, "sync_ref_model", "be false", "true", "The reference model does not change during training.");
-  c.only(alpha == standard.ref_model_mixup_alpha, "ref_model_mixup_alpha", "not be given", alpha,
-         "It belongs to sync_ref_model, which is not supported yet.");
-  c.only(steps == standard.ref_model_sync_steps, "ref_model_sync_steps", "not be given", steps,
-         "It belongs to sync_ref_model, which is not supported yet.");
+// What the policy is compared with must be a model, and run in each step.
+void check_dpo_sync(const DpoArguments& d, const ArgumentChecker& c) {
+  check(d.sync, c);
+  if (!d.sync.sync_ref_model) return;
+  c.rule(d.uses_reference(), "sync_ref_model", "be false if reference_free is true", "true");
+  c.rule(!d.precompute_ref_log_probs, "sync_ref_model", "be false if precompute_ref_log_probs is true", "true");
 }
 
 void check_bco(const BcoArguments& b, const ArgumentChecker& c) {
@@ -172,7 +171,12 @@ void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
                                    {"vespo_k_neg", g.vespo_k_neg},
                                    {"vespo_lambda_neg", g.vespo_lambda_neg}})
     c.finite_from_zero(key, value);
-  check_reference_sync(g.sync_ref_model, g.ref_model_mixup_alpha, g.ref_model_sync_steps, c);
+  check(g.sync, c);
+  c.rule(!g.sync.sync_ref_model || g.beta != 0, "sync_ref_model", "be false if beta is 0: there is no reference",
+         "true");
+  check(a.rloo.sync, c);
+  c.rule(!a.rloo.sync.sync_ref_model || a.rloo.beta != 0, "sync_ref_model",
+         "be false if beta is 0: there is no reference", "true");
   c.finite_from_zero("beta", a.rloo.beta);
   c.finite_from_zero("epsilon", a.rloo.epsilon);
   c.finite_from_zero("epsilon_high", a.rloo.epsilon_high);
@@ -198,8 +202,11 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   c.one_of("loss_type", a.text.loss_type, {"nll", "dft"});
   c.rule(a.dpo.label_smoothing >= 0 && a.dpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",
          a.dpo.label_smoothing);
-  c.only(!a.dpo.use_weighting, "use_weighting", "be false", "true", "It is not supported yet.");
-  check_reference_sync(a.dpo.sync_ref_model, a.dpo.ref_model_mixup_alpha, a.dpo.ref_model_sync_steps, c);
+  for (const std::string& type : a.dpo.use_weighting ? a.dpo.loss_types() : std::vector<std::string>()) {
+    c.rule(type != "sft" && !type.starts_with("aot"), "use_weighting",
+           concat("be false with loss_type ", type, ", whose terms are not of one pair each"), "true");
+  }
+  check_dpo_sync(a.dpo, c);
   c.finite_from_zero("rpo_alpha", a.dpo.rpo_alpha);
   c.finite_from_zero("center_rewards_coefficient", a.reward.center_rewards_coefficient);
   const DistillationArguments& d = a.distillation;

@@ -257,6 +257,13 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   return arguments;
 }
 
+int64_t TrainingArguments::row_length(std::string_view type) const {
+  if (!learns_from_rewards(type) && !distils_what_is_written(type)) return sequence_length();
+  const RolloutArguments& drawn = distils_what_is_written(type) ? written.rollout : rollout;
+  if (!drawn.max_prompt_length) return sequence_length();
+  return *drawn.max_prompt_length + drawn.max_completion_length;
+}
+
 std::vector<std::string> TrainingArguments::unsupported_notes() const {
   std::vector<std::string> notes;
   if (!remove_unused_columns)

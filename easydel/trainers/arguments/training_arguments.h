@@ -179,6 +179,8 @@ struct TrainingArguments {
   int64_t minibatch_size() const { return total_batch_size / gradient_accumulation_steps; }
   int64_t evaluation_batch_size() const { return eval_batch_size.value_or(total_batch_size); }
   int64_t sequence_length() const { return max_length.value_or(4096); }
+  // The most tokens of a row that is trained on: where the trainer writes it, those of a prompt and a completion.
+  int64_t row_length(std::string_view trainer_type) const;
   std::optional<double> time_limit_seconds() const;
   struct Steps {
     int64_t first = 0, count = 1;

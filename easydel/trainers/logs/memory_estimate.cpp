@@ -99,9 +99,9 @@ int64_t logit_rows(const MemoryEstimateOptions& options, int64_t vocabulary, boo
   return std::min(options.tokens, std::max<int64_t>(on_cpu ? 128 : 1024, elements / vocabulary));
 }
 
-std::string gib(int64_t bytes) {
+std::string in_units(int64_t bytes, int64_t unit) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g", static_cast<double>(bytes) / (int64_t{1} << 30));
+  std::snprintf(text, sizeof text, "%.3g", static_cast<double>(bytes) / static_cast<double>(unit));
   return text;
 }
 
@@ -115,8 +115,11 @@ int64_t MemoryEstimate::peak() const {
 }
 
 std::string MemoryEstimate::to_string() const {
-  return concat(gib(peak()), " GiB: ", gib(weights), " weights, ", gib(gradients), " gradients, ", gib(optimizer),
-                " optimizer, ", gib(activations), " activations, ", gib(temporary), " temporary");
+  const bool is_small = peak() < int64_t{1} << 30;
+  const auto size = [unit = int64_t{1} << (is_small ? 20 : 30)](int64_t bytes) { return in_units(bytes, unit); };
+  return concat(size(peak()), is_small ? " MiB: " : " GiB: ", size(weights), " weights, ", size(gradients),
+                " gradients, ", size(optimizer), " optimizer, ", size(activations), " activations, ", size(temporary),
+                " temporary");
 }
 
 MemoryEstimate estimate_memory(const BaseModule& model, const MemoryEstimateOptions& options) {

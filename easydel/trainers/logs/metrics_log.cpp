@@ -64,15 +64,19 @@ void keep_until(const std::filesystem::path& path, int64_t resume_step, bool is_
 
 }  // namespace
 
+void forget_later_lines(const std::filesystem::path& path, std::optional<int64_t> resume_step, bool is_evaluated) {
+  std::error_code ignored;
+  if (!resume_step) {
+    write_file_atomically(path, "");
+  } else if (std::filesystem::exists(path, ignored)) {
+    keep_until(path, *resume_step, is_evaluated);
+  }
+}
+
 MetricsLog::MetricsLog(std::filesystem::path path, std::optional<int64_t> resume_step, bool is_evaluated)
     : path_(std::move(path)) {
   if (path_.has_parent_path()) make_directory(path_.parent_path());
-  std::error_code ignored;
-  if (!resume_step) {
-    write_file_atomically(path_, "");
-  } else if (std::filesystem::exists(path_, ignored)) {
-    keep_until(path_, *resume_step, is_evaluated);
-  }
+  forget_later_lines(path_, resume_step, is_evaluated);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   require<IoError>(fd_ >= 0, "[MetricsLog] ", path_.string(), " cannot be opened: ", errno_text(errno), ".");
 }

@@ -31,6 +31,10 @@ class MetricsLog {
   int fd_ = -1;
 };
 
+// What a log of lines with a step begins with, as MetricsLog does: nothing without `resume_step`, else its lines up to
+// it.
+void forget_later_lines(const std::filesystem::path& path, std::optional<int64_t> resume_step,
+                        bool is_evaluated = true);
 // The object of a line that is whole and has a step; null otherwise.
 Json parse_metrics(const std::string& line);
 // Its lines in order, without those that are not an object with a step, such as an incomplete last one.

@@ -14,6 +14,7 @@
 #include "easydel/trainers/logs/peak_flops.h"
 #include "easydel/trainers/logs/run_report.h"
 #include "easydel/trainers/previews/previews.h"
+#include "easydel/trainers/rollouts/completion_log.h"
 
 #if EASYDEL_HAS_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -64,7 +65,7 @@ void remove_unfinished(const fs::path& directory) {
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    for (const std::string file : {"metrics.jsonl", "report.html", kRunFile}) {
+    for (const std::string file : {"metrics.jsonl", "report.html", kRunFile, kCompletionsFile}) {
       if (name.starts_with(file + ".tmp-")) left.push_back(entry.path());
     }
   }
@@ -97,10 +98,13 @@ RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::opti
       device_(model.options().device),
       peak_flops_(peak_flops(model)) {
   if (peak_flops_ && model.parallel()) *peak_flops_ *= static_cast<double>(model.parallel()->mesh().mesh().size());
-  if (!directory_ || !options.arguments.writes_metrics()) return;
+  if (!directory_) return;
+  const std::optional<int64_t> resumed = first_step > 0 ? std::optional(first_step) : std::nullopt;
+  if (const fs::path completions = *directory_ / kCompletionsFile; fs::exists(completions))
+    forget_later_lines(completions, resumed);
+  if (!options.arguments.writes_metrics()) return;
   make_directory(*directory_);
   remove_unfinished(*directory_);
-  const std::optional<int64_t> resumed = first_step > 0 ? std::optional(first_step) : std::nullopt;
   metrics_ = std::make_unique<MetricsLog>(*directory_ / "metrics.jsonl", resumed, is_evaluated);
   if (options.arguments.use_tensorboard)
     tensorboard_ = std::make_unique<TensorboardWriter>(*directory_ / "tensorboard", first_step);
@@ -193,7 +197,9 @@ void RunLog::step(int64_t step, const Metrics& metrics) {
   shown["peak_memory_bytes"] = static_cast<double>(peak_memory(device_));
   shown["samples"] = static_cast<double>(step * options_.arguments.total_batch_size);
   num_tokens_ = find(metrics, "num_tokens").value_or(0);
+  if (const auto reward = find(metrics, "reward")) reward_ = reward;  // of the last generation
   progress_.update(step, {.loss = find(shown, "loss"),
+                          .reward = reward_,
                           .learning_rate = find(shown, "learning_rate"),
                           .grad_norm = find(shown, "grad_norm"),
                           .tokens_per_second = smooth_tokens_,

@@ -55,6 +55,7 @@ class RunLog {
   Clock::time_point next_report_ = Clock::now();
   double num_tokens_ = 0;
   double smooth_tokens_ = 0;
+  std::optional<double> reward_;
 };
 
 }  // namespace easydel

@@ -173,9 +173,11 @@ Json summarize_run(const Json& run, const MetricColumns& lines) {
                         total ? concat(" of ", group_digits(static_cast<int64_t>(*total))) : ""));
   }
   if (const auto loss = last(lines, "loss")) add("loss", short_number(*loss));
+  if (const auto reward = last(lines, "reward")) add("reward", short_number(*reward));
   if (const auto loss = last(lines, "eval_loss")) add("evaluation loss", evaluation_text(lines, *loss));
   for (const auto& [label, key] : {std::pair{"evaluation perplexity", "eval_perplexity"},
                                    {"evaluation accuracy", "eval_accuracy"},
+                                   {"evaluation reward", "eval_reward"},
                                    {"accuracy", "accuracy"}}) {
     if (const auto value = last(lines, key)) add(label, short_number(*value));
   }

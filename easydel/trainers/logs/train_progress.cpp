@@ -20,6 +20,7 @@ Json to_json(int64_t step, const TrainProgressOptions& options, const TrainProgr
     if (value) json[key] = *value;
   };
   add("loss", v.loss);
+  add("reward", v.reward);
   add("learning_rate", v.learning_rate);
   add("grad_norm", v.grad_norm);
   add("tokens_per_second", v.tokens_per_second);
@@ -29,12 +30,19 @@ Json to_json(int64_t step, const TrainProgressOptions& options, const TrainProgr
   return json;
 }
 
+// Not of a run that has nothing left to do.
+bool shows_bar(const TrainProgressOptions& options) {
+  const bool is_done = options.first_step > 0 && options.first_step == options.total_steps;
+  return !is_done && (options.type == "tqdm" || options.type == "rich");
+}
+
 }  // namespace
 
 std::string format_train_values(const TrainProgressValues& v) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "  ") + part; };
   if (v.loss) add("loss " + short_number(*v.loss));
+  if (v.reward) add("reward " + short_number(*v.reward));
   if (v.learning_rate) add("lr " + formatted("%.2e", *v.learning_rate));
   if (v.grad_norm) add("grad " + short_number(*v.grad_norm));
   if (v.tokens_per_second) add(tokens_per_second_text(*v.tokens_per_second));
@@ -51,7 +59,7 @@ TrainProgress::TrainProgress(TrainProgressOptions options)
     : options_(std::move(options)),
       bar_(options_.label, {.total = std::max<int64_t>(0, options_.total_steps - options_.first_step),
                             .unit = "step",
-                            .enabled = options_.type == "tqdm" || options_.type == "rich"}) {}
+                            .enabled = shows_bar(options_)}) {}
 
 void TrainProgress::update(int64_t step, const TrainProgressValues& values) {
   if (options_.type == "json" && current_rank().rank == 0) {

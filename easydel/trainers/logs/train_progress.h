@@ -11,7 +11,7 @@ namespace easydel {
 
 // What is not there is not shown.
 struct TrainProgressValues {
-  std::optional<double> loss, learning_rate, grad_norm, tokens_per_second;
+  std::optional<double> loss, reward, learning_rate, grad_norm, tokens_per_second;
   std::optional<double> tflops;  // 10^12 operations a second of the model; shown where there is no MFU
   std::optional<double> mfu;     // 0.41: 41 % of what the device could compute
   std::optional<int64_t> peak_memory_bytes;

@@ -9,6 +9,7 @@
 #include "easydel/core/error.h"
 #include "easydel/data/rows/example.h"
 #include "easydel/trainers/objectives/density_ratio.h"
+#include "easydel/trainers/objectives/reference/reference.h"
 #include "easydel/trainers/objectives/unpaired.h"
 
 namespace easydel {
@@ -16,14 +17,14 @@ namespace {
 
 class BcoObjective final : public Objective {
  public:
-  explicit BcoObjective(std::shared_ptr<const BaseModule> reference) : reference_(std::move(reference)) {
-    require<ConfigError>(reference_ != nullptr, "[bco] a reference model is needed.");
-  }
+  explicit BcoObjective(std::shared_ptr<const BaseModule> reference) : reference_(std::move(reference)) {}
 
   std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
     return arguments.bco.padding_value;
   }
-  std::vector<const BaseModule*> other_models() const override { return {reference_.get()}; }
+  std::vector<const BaseModule*> other_models() const override {
+    return reference_ ? std::vector<const BaseModule*>{reference_.get()} : std::vector<const BaseModule*>();
+  }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     return unpaired_answers("bco", tokenizer,
@@ -37,31 +38,35 @@ class BcoObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData& data) override {
     require_token(model, arguments.bco.padding_value, "[bco] padding_value");
-    require_same_mesh(model, *reference_, "[bco] the reference");
-    if (arguments.bco.underlying_distribution_matching) fit_ratio(arguments, data);
+    require_reference(reference_.get(), model, "bco");
+    if (arguments.bco.underlying_distribution_matching) {
+      with_reference(reference_.get(), model,
+                     [&](const BaseModule& reference) { fit_ratio(reference, arguments, data); });
+    }
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     const BcoArguments& bco = context.arguments.bco;
     const RowLogps policy = row_logps(model, batch, context, !bco.disable_dropout);
     const at::Tensor logps = policy.sums();
-    const at::Tensor reference = [&] {
-      const at::NoGradGuard no_grad;
-      return row_logps(*reference_, batch, context, false).sums();
-    }();
+    const bool is_weighted = bco.underlying_distribution_matching;
+    at::Tensor vectors;
+    const at::Tensor reference = with_reference(reference_.get(), model, [&](const BaseModule& reference) {
+      if (is_weighted) vectors = prompt_vectors(reference, batch);
+      return row_logps(reference, batch, context, false).sums();
+    });
     const at::Tensor counts = number_like(batch, "counts", logps);
     const at::Tensor rewards = bco.beta * (logps - reference).masked_fill(counts.eq(0), 0);
     if (context.is_training) update(rewards.detach(), counts);
     const at::Tensor apart = rewards - mean_;
     const at::Tensor ratios =
-        bco.underlying_distribution_matching
-            ? ratio_(prompt_vectors(*reference_, batch), bco.min_density_ratio, bco.max_density_ratio)
-                  .to(logps.device(), logps.scalar_type())
+        is_weighted
+            ? ratio_(vectors, bco.min_density_ratio, bco.max_density_ratio).to(logps.device(), logps.scalar_type())
             : at::ones_like(logps);
     const at::Tensor losses = at::log_sigmoid(apart) * number_like(batch, "wanted", logps) +
                               at::log_sigmoid(-apart) * number_like(batch, "unwanted", logps) * ratios;
     ObjectiveLoss out{.loss = -losses.sum() / context.items};
-    if (bco.underlying_distribution_matching && context.totals.at("unwanted") > 0)
+    if (is_weighted && context.totals.at("unwanted") > 0)
       out.metrics["density_ratio"] =
           (ratios * number_like(batch, "unwanted", logps)).sum() / context.totals.at("unwanted");
     policy.add_routers(out);
@@ -86,7 +91,7 @@ class BcoObjective final : public Objective {
   }
 
   // The classifier of prompts, from as many of both kinds as prompt_sample_size says, drawn from the training data.
-  void fit_ratio(const TrainingArguments& arguments, const ObjectiveData& data) {
+  void fit_ratio(const BaseModule& reference, const TrainingArguments& arguments, const ObjectiveData& data) {
     const data::Dataset& dataset = *data.datasets.front();
     const RandomKey key = RandomKey(static_cast<uint64_t>(arguments.seed)).fold("density ratio");
     std::vector<std::pair<uint64_t, int64_t>> order;
@@ -109,7 +114,7 @@ class BcoObjective final : public Objective {
       prompts.push_back(std::move(row));
       labels.push_back(label);
     }
-    const Parallel* parallel = reference_->parallel().get();
+    const Parallel* parallel = reference.parallel().get();
     const OwnRows own = own_rows(data.batch.rows, parallel);
     std::vector<at::Tensor> vectors;
     for (std::size_t begin = 0; begin < prompts.size(); begin += static_cast<std::size_t>(data.batch.rows)) {
@@ -119,7 +124,7 @@ class BcoObjective final : public Objective {
       const auto first = rows.begin() + own.first;
       const Batch batch = make_batch({first, first + own.count}, data.batch, parallel);
       const auto left = static_cast<int64_t>(prompts.size() - begin);
-      vectors.push_back(prompt_vectors(*reference_, batch).narrow(0, 0, std::min(left, data.batch.rows)));
+      vectors.push_back(prompt_vectors(reference, batch).narrow(0, 0, std::min(left, data.batch.rows)));
     }
     require<ConfigError>(!vectors.empty(), "[bco] the training data has no rows.");
     ratio_.fit(at::cat(vectors), at::tensor(labels, at::kDouble));

@@ -11,6 +11,8 @@
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/objectives/dpo_loss.h"
 #include "easydel/trainers/objectives/pairs.h"
+#include "easydel/trainers/objectives/policy_logps.h"
+#include "easydel/trainers/objectives/reference/reference.h"
 
 namespace easydel {
 namespace {
@@ -61,7 +63,7 @@ class DpoObjective final : public Objective {
     limits.validate("dpo");
     const data::Transform tokenize = data::make_dpo_transform(
         tokenizer, {.codec = {}, .max_length = limits.whole(), .truncation_mode = arguments.truncation_mode});
-    const bool given = is_given(dpo);
+    const bool given = is_given(arguments);
     return [tokenize, limits, given](const data::Row& row) -> std::optional<data::Example> {
       const std::optional<data::Example> ids = tokenize(row);
       if (!ids) return std::nullopt;
@@ -99,32 +101,46 @@ class DpoObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData& data) override {
     require_token(model, arguments.dpo.padding_value, "[dpo] padding_value");
-    require<ConfigError>(!arguments.dpo.ld_alpha || !is_given(arguments.dpo),
+    require<ConfigError>(!arguments.dpo.ld_alpha || !is_given(arguments),
                          "[dpo] ld_alpha needs a reference model; the rows carry only sums of log-probabilities.");
     if (!arguments.dpo.uses_reference()) reference_ = nullptr;
+    if (arguments.dpo.uses_reference() && !is_given(arguments) && !arguments.dpo.precompute_ref_log_probs)
+      require_reference(reference_.get(), model, "dpo");
     if (reference_) require_same_mesh(model, *reference_, "[dpo] the reference");
+    sync_ = arguments.dpo.sync;
+    if (sync_.sync_ref_model) make_movable(reference_, model, "dpo");
     if (!arguments.dpo.precompute_ref_log_probs || !arguments.dpo.uses_reference()) return;
     for (const auto& dataset : data.datasets) walk(reference_ ? *reference_ : model, *dataset, arguments, data);
     reference_ = nullptr;
   }
 
+  void after_step(const BaseModule& model, int64_t step) override {
+    if (sync_.is_due(step)) move_reference(reference_, model, sync_.ref_model_mixup_alpha);
+  }
+  std::shared_ptr<const BaseModule> moving_reference() const override {
+    return sync_.sync_ref_model ? reference_ : nullptr;
+  }
+
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     const DpoArguments& dpo = context.arguments.dpo;
-    const RowLogps policy = row_logps(model, batch, context, !dpo.disable_dropout);
+    at::Tensor weights;  // of each pair; undefined: 1
+    const RowLogps policy = dpo.use_weighting ? weighted_logps(model, batch, context, weights)
+                                              : row_logps(model, batch, context, !dpo.disable_dropout);
     const at::Tensor sums = answer_sums(policy.tokens, batch, dpo);
-    const at::Tensor reference = reference_logps(batch, context, sums);
+    const at::Tensor reference = reference_logps(model, batch, context, sums);
     const ByAnswer logps = by_answer(sums), ratios = by_answer(sums - reference);
     const ByAnswer of_reference = by_answer(reference);
     const at::Tensor margins = of_reference.chosen - of_reference.rejected;
     const ByAnswer lengths = by_answer(number_like(batch, "completion_tokens", sums));
     const PairMean mean(batch, context, sums);
-    const at::Tensor losses = pair_loss({.chosen_logratios = ratios.chosen,
-                                         .rejected_logratios = ratios.rejected,
-                                         .chosen_lengths = lengths.chosen,
-                                         .rejected_lengths = lengths.rejected,
-                                         .reference_margins = margins,
-                                         .counts = by_answer(number_like(batch, "counts", sums)).chosen},
-                                        dpo);
+    at::Tensor losses = pair_loss({.chosen_logratios = ratios.chosen,
+                                   .rejected_logratios = ratios.rejected,
+                                   .chosen_lengths = lengths.chosen,
+                                   .rejected_lengths = lengths.rejected,
+                                   .reference_margins = margins,
+                                   .counts = by_answer(number_like(batch, "counts", sums)).chosen},
+                                  dpo);
+    if (weights.defined()) losses = losses * weights;
     ObjectiveLoss out{.loss = mean(losses)};
     if (const double weight = likelihood_weight(dpo); weight != 0 || dpo.rpo_alpha) {
       const at::Tensor nll = -by_answer(policy.sums()).chosen.sum() / std::max(context.totals.at("nll_tokens"), 1.0);
@@ -139,25 +155,44 @@ class DpoObjective final : public Objective {
   }
 
  private:
-  // Whether the rows of the data must carry the reference's log-probabilities.
-  bool is_given(const DpoArguments& dpo) const {
-    return !reference_ && dpo.uses_reference() && !dpo.precompute_ref_log_probs;
+  // Whether the rows of the data must carry the reference's log-probabilities. With adapters the base gives them.
+  bool is_given(const TrainingArguments& arguments) const {
+    const DpoArguments& dpo = arguments.dpo;
+    return !reference_ && !arguments.lora_rank && dpo.uses_reference() && !dpo.precompute_ref_log_probs;
   }
 
-  at::Tensor reference_logps(const Batch& batch, const LossContext& context, const at::Tensor& like) const {
+  at::Tensor reference_logps(const BaseModule& model, const Batch& batch, const LossContext& context,
+                             const at::Tensor& like) const {
     if (!context.arguments.dpo.uses_reference()) return at::zeros_like(like);
     if (batch.numbers.contains("ref_logps")) return number_like(batch, "ref_logps", like);
-    const at::NoGradGuard no_grad;
-    return answer_sums(row_logps(*reference_, batch, context, false).tokens, batch, context.arguments.dpo);
+    return with_reference(reference_.get(), model, [&](const BaseModule& reference) {
+      return answer_sums(row_logps(reference, batch, context, false).tokens, batch, context.arguments.dpo);
+    });
+  }
+
+  // Weighted preference optimization: a pair counts as much as the policy would write its answers itself, each token's
+  // probability measured by the sum of the squares of all (https://huggingface.co/papers/2406.11827).
+  static RowLogps weighted_logps(const BaseModule& model, const Batch& batch, const LossContext& context,
+                                 at::Tensor& weights) {
+    const bool with_dropout = !context.arguments.dpo.disable_dropout;
+    PolicyLogps policy = policy_logps(model, batch, context, 1.0, with_dropout, false, /*with_squares=*/true);
+    const at::Tensor aligned = policy.tokens.detach() - policy.log_squares;  // 0 where there is no label
+    const ByAnswer answers = by_answer(at::exp(aligned.sum(1) / predicted_tokens(batch, aligned).clamp_min(1)));
+    weights = answers.chosen * answers.rejected;
+    return {.tokens = std::move(policy.tokens), .routers = std::move(policy.routers)};
+  }
+
+  // Of each answer; nothing predicts the first token of a row.
+  static at::Tensor predicted_tokens(const Batch& batch, const at::Tensor& like) {
+    return number_like(batch, "completion_tokens", like) -
+           number_like(batch, "prompt_tokens", like).eq(0).to(like.scalar_type());
   }
 
   // With ld_alpha, what an answer has beyond the length of the other one of its pair counts less.
   static at::Tensor answer_sums(const at::Tensor& tokens, const Batch& batch, const DpoArguments& dpo) {
     if (!dpo.ld_alpha) return tokens.sum(1);
     const at::Tensor prompts = number_like(batch, "prompt_tokens", tokens);
-    const at::Tensor predicted =
-        number_like(batch, "completion_tokens", tokens) - prompts.eq(0).to(tokens.scalar_type());
-    const ByAnswer lengths = by_answer(predicted);
+    const ByAnswer lengths = by_answer(predicted_tokens(batch, tokens));
     const at::Tensor shared = at::minimum(lengths.chosen, lengths.rejected).repeat_interleave(2);
     // Place t predicts the token t + 1, which is the answer's (t + 2 - prompt)-th.
     const at::Tensor place = at::arange(tokens.size(1), tokens.options()) + 2 - prompts.clamp_min(1).unsqueeze(1);
@@ -195,6 +230,7 @@ class DpoObjective final : public Objective {
   }
 
   std::shared_ptr<const BaseModule> reference_;
+  ReferenceSync sync_;
   std::map<RowKey, double> known_;  // log-probabilities of the reference, once they are computed ahead
 };
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/trainers/objectives/reference/reference.h"
 #include "easydel/trainers/objectives/unpaired.h"
 
 namespace easydel {
@@ -15,9 +16,7 @@ Ids part(const Ids& ids, int64_t begin, int64_t end) { return {ids.begin() + beg
 
 class KtoObjective final : public Objective {
  public:
-  explicit KtoObjective(std::shared_ptr<const BaseModule> reference) : reference_(std::move(reference)) {
-    require<ConfigError>(reference_ != nullptr, "[kto] a reference model is needed.");
-  }
+  explicit KtoObjective(std::shared_ptr<const BaseModule> reference) : reference_(std::move(reference)) {}
 
   int64_t rows_per_example(const TrainingArguments& arguments) const override {
     return arguments.kto.estimates_kl() ? 2 : 1;
@@ -25,7 +24,9 @@ class KtoObjective final : public Objective {
   std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
     return arguments.kto.padding_value;
   }
-  std::vector<const BaseModule*> other_models() const override { return {reference_.get()}; }
+  std::vector<const BaseModule*> other_models() const override {
+    return reference_ ? std::vector<const BaseModule*>{reference_.get()} : std::vector<const BaseModule*>();
+  }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const data::Transform read = unpaired_answers("kto", tokenizer, limits_of(arguments));
@@ -62,7 +63,7 @@ class KtoObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     require_token(model, arguments.kto.padding_value, "[kto] padding_value");
-    require_same_mesh(model, *reference_, "[kto] the reference");
+    require_reference(reference_.get(), model, "kto");
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
@@ -73,8 +74,9 @@ class KtoObjective final : public Objective {
     const at::Tensor logps = policy.sums();
     const at::Tensor counts = number_like(own, "counts", logps);
     const auto of_reference = [&](const Batch& rows) {
-      const at::NoGradGuard no_grad;
-      return row_logps(*reference_, rows, context, false).sums();
+      return with_reference(reference_.get(), model, [&](const BaseModule& reference) {
+        return row_logps(reference, rows, context, false).sums();
+      });
     };
     const at::Tensor ratios = (logps - of_reference(own)).masked_fill(counts.eq(0), 0);
     at::Tensor kl = at::zeros({}, logps.options());

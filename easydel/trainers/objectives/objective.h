@@ -89,6 +89,10 @@ class Objective {
   // Another model that the loss trains, with an optimizer state of its own: a value model. Checkpoints have it in the
   // folder "value".
   virtual std::shared_ptr<BaseModule> trained_along() const { return nullptr; }
+  // After a step of the optimizer, before it is saved or evaluated; `step` counts from 1.
+  virtual void after_step(const BaseModule&, int64_t) {}
+  // A reference whose weights change: checkpoints have it in the folder "reference".
+  virtual std::shared_ptr<const BaseModule> moving_reference() const { return nullptr; }
   // Models that a step also runs forward, from prepare() on: a reference, a teacher.
   virtual std::vector<const BaseModule*> other_models() const { return {}; }
 };

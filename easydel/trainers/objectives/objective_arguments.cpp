@@ -47,13 +47,11 @@ void list_fields(DpoArguments& d, FieldVisitor& v) {
   v("f_alpha_divergence_coef", d.f_alpha_divergence_coef, "Alpha of alpha_divergence.");
   v("discopop_tau", d.discopop_tau, "Temperature of the mixing in the loss discopop.");
   v("ld_alpha", d.ld_alpha, "Weight of the tokens of an answer beyond the length of the shorter one; null: 1.");
-  v("use_weighting", d.use_weighting, "Weight pairs by the policy's own probabilities; not supported.");
+  v("use_weighting", d.use_weighting, "Weight pairs by how likely the policy is to write them: WPO.");
   v("reference_free", d.reference_free, "Compare with a uniform reference.");
   v("precompute_ref_log_probs", d.precompute_ref_log_probs, "Evaluate the reference model once, before training.");
   v("force_use_ref_model", d.force_use_ref_model, "Use the reference even with reference_free.");
-  v("sync_ref_model", d.sync_ref_model, "Periodically move the reference towards the policy; not supported.");
-  v("ref_model_mixup_alpha", d.ref_model_mixup_alpha, "Weight of the policy in such an update; not supported.");
-  v("ref_model_sync_steps", d.ref_model_sync_steps, "Steps between such updates; not supported.");
+  list_fields(d.sync, v);
   v("rpo_alpha", d.rpo_alpha, "Weight of the likelihood of chosen answers; null: none.");
   v("max_prompt_length", d.max_prompt_length, "Maximum number of prompt tokens.");
   v("max_completion_length", d.max_completion_length, "Maximum number of answer tokens; null: the rest of max_length.");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "easydel/core/json/json.h"
+#include "easydel/trainers/objectives/reference/reference_sync.h"
 
 namespace easydel {
 
@@ -43,9 +44,7 @@ struct DpoArguments {
   bool reference_free = false;
   bool precompute_ref_log_probs = false;
   bool force_use_ref_model = false;
-  bool sync_ref_model = false;
-  double ref_model_mixup_alpha = 0.9;
-  int64_t ref_model_sync_steps = 64;
+  ReferenceSync sync;
   std::optional<double> rpo_alpha;
   std::optional<int64_t> max_prompt_length = 256;
   std::optional<int64_t> max_completion_length;  // max_length - max_prompt_length

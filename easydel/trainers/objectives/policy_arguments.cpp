@@ -105,9 +105,7 @@ void list_fields(GrpoArguments& g, FieldVisitor& v) {
   v("vespo_lambda_pos", g.vespo_lambda_pos, "Decay of it.");
   v("vespo_k_neg", g.vespo_k_neg, "Exponent of vespo's weight for negative advantages.");
   v("vespo_lambda_neg", g.vespo_lambda_neg, "Decay of it.");
-  v("sync_ref_model", g.sync_ref_model, "Periodically move the reference towards the policy; not supported.");
-  v("ref_model_mixup_alpha", g.ref_model_mixup_alpha, "Weight of the policy in such an update; not supported.");
-  v("ref_model_sync_steps", g.ref_model_sync_steps, "Steps between such updates; not supported.");
+  list_fields(g.sync, v);
 }
 
 void list_fields(GfpoArguments& g, FieldVisitor& v) {
@@ -137,6 +135,7 @@ void list_fields(RlooArguments& r, FieldVisitor& v) {
   v("epsilon_high", r.epsilon_high, "Upper clip range: it is clipped at 1 + epsilon_high; null: epsilon.");
   v("normalize_advantages", r.normalize_advantages, "Normalize advantages to mean 0 and standard deviation 1.");
   v("reward_clip_range", r.reward_clip_range, "Clip rewards to this range; null: no clipping.");
+  list_fields(r.sync, v);
 }
 
 }  // namespace easydel

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "easydel/core/json/json.h"
+#include "easydel/trainers/objectives/reference/reference_sync.h"
 
 namespace easydel {
 
@@ -53,9 +54,7 @@ struct GrpoArguments {
   double sapo_temperature_pos = 1.0;
   double sapo_temperature_neg = 1.05;
   double vespo_k_pos = 2.0, vespo_lambda_pos = 3.0, vespo_k_neg = 3.0, vespo_lambda_neg = 2.0;
-  bool sync_ref_model = false;
-  double ref_model_mixup_alpha = 0.9;
-  int64_t ref_model_sync_steps = 64;
+  ReferenceSync sync;
 
   std::string scaling() const;  // group, batch or none
 };
@@ -66,6 +65,7 @@ struct RlooArguments {
   std::optional<double> epsilon_high;  // epsilon
   bool normalize_advantages = false;
   std::optional<std::vector<double>> reward_clip_range;  // the least and the most that a reward counts
+  ReferenceSync sync;
 };
 
 // online_dpo, xpo and nash_md.

@@ -16,6 +16,7 @@
 #include "easydel/trainers/objectives/pairs.h"
 #include "easydel/trainers/objectives/policy_logps.h"
 #include "easydel/trainers/objectives/ppo/ppo_objective.h"
+#include "easydel/trainers/objectives/reference/reference.h"
 #include "easydel/trainers/rollouts/completion_log.h"
 #include "easydel/trainers/rollouts/completion_rows.h"
 #include "easydel/trainers/rollouts/completion_scores.h"
@@ -66,7 +67,9 @@ class PolicyObjective final : public Objective {
     scores_ = CompletionScores(type_, type_ == "rlvr" ? arguments.rlvr.rewards(rollout.rewards) : rollout.rewards,
                                rollout, {.model = parts_.reward_model}, parts_.reward_functions);
     if (beta(arguments) == 0) parts_.reference = nullptr;
-    if (beta(arguments) != 0) require_reference(parts_.reference.get(), model, type_);
+    if (beta(arguments) != 0) require_reference(parts_.reference.get(), model, type_, "beta");
+    sync_ = type_ == "rloo" ? arguments.rloo.sync : arguments.grpo.sync;
+    if (sync_.sync_ref_model) make_movable(parts_.reference, model, type_);
     require_room(model, rollout, type_);
   }
 
@@ -141,6 +144,13 @@ class PolicyObjective final : public Objective {
       log_completions(logged, context.step, context.arguments);
     }
     return out;
+  }
+
+  void after_step(const BaseModule& model, int64_t step) override {
+    if (sync_.is_due(step)) move_reference(parts_.reference, model, sync_.ref_model_mixup_alpha);
+  }
+  std::shared_ptr<const BaseModule> moving_reference() const override {
+    return sync_.sync_ref_model ? parts_.reference : nullptr;
   }
 
   Json state() const override { return replays_.empty() ? Json() : Json::object({{"replay", replays_.to_json()}}); }
@@ -321,6 +331,7 @@ class PolicyObjective final : public Objective {
   PolicyParts parts_;
   CompletionScores scores_;
   ReplayBuffer replays_;
+  ReferenceSync sync_;
 };
 
 }  // namespace

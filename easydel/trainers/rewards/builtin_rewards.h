@@ -12,6 +12,7 @@ namespace easydel {
 std::unique_ptr<Reward> make_builtin_reward(RewardSettings& settings);
 std::unique_ptr<Reward> make_command_reward(RewardSettings& settings);
 std::unique_ptr<Reward> make_http_reward(RewardSettings& settings);
+std::unique_ptr<Reward> make_library_reward(RewardSettings& settings);
 std::unique_ptr<Reward> make_model_reward(std::shared_ptr<const BaseModule> model);
 
 // The number in the last \boxed{…} of a text, else its last number; thousands may be set apart by commas.

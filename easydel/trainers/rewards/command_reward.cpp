@@ -33,6 +33,7 @@ class CommandReward final : public Reward {
     require<ConfigError>(timeout_ > 0 && workers_ > 0, "[rewards] timeout and workers of command must be positive.");
   }
   std::string name() const override { return "command"; }
+  bool is_elsewhere() const override { return true; }
 
   RewardScores score(const std::vector<RewardInput>& inputs) override {
     while (processes_.size() < workers_) processes_.push_back(std::make_unique<LineProcess>("[rewards]", command_));

@@ -16,6 +16,7 @@ class HttpReward final : public Reward {
     require<ConfigError>(timeout_.count() > 0, "[rewards] timeout of http must be at least one second.");
   }
   std::string name() const override { return "http"; }
+  bool is_elsewhere() const override { return true; }
 
   RewardScores score(const std::vector<RewardInput>& inputs) override {
     Json prompts = Json::array(), completions = Json::array(), rows = Json::array();

@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <future>
+
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/trainers/rewards/builtin_rewards.h"
@@ -43,11 +45,12 @@ std::unique_ptr<Reward> make_reward(const Json& given, const RewardParts& parts)
   const std::string& type = settings.type();
   if (type == "command") reward = make_command_reward(settings);
   if (type == "http") reward = make_http_reward(settings);
+  if (type == "library") reward = make_library_reward(settings);
   if (type == "reward_model") reward = make_model_reward(parts.model);
   require<ConfigError>(
       reward != nullptr, "[rewards] \"", type,
       "\" is unknown; known: exact, numeric, regex, format, json, length, repetition, random, command, "
-      "http, reward_model.");
+      "http, library, reward_model.");
   reward->weight = settings.number("weight", 1.0);
   settings.finish();
   return reward;
@@ -71,11 +74,17 @@ std::vector<std::unique_ptr<Reward>> make_rewards(const Json& rewards, const Rew
 
 std::vector<RewardScores> score_all(const std::vector<std::unique_ptr<Reward>>& rewards,
                                     const std::vector<RewardInput>& inputs) {
-  std::vector<RewardScores> all;
+  std::vector<std::future<RewardScores>> elsewhere;
   for (const auto& reward : rewards) {
-    all.push_back(reward->score(inputs));
-    require<ConfigError>(all.back().size() == inputs.size(), "[rewards] ", reward->name(), " must give ", inputs.size(),
-                         " scores; got ", all.back().size(), ".");
+    elsewhere.emplace_back();
+    if (rewards.size() > 1 && reward->is_elsewhere())
+      elsewhere.back() = std::async(std::launch::async, [&reward, &inputs] { return reward->score(inputs); });
+  }
+  std::vector<RewardScores> all;
+  for (std::size_t i = 0; i < rewards.size(); ++i) {
+    all.push_back(elsewhere[i].valid() ? elsewhere[i].get() : rewards[i]->score(inputs));
+    require<ConfigError>(all.back().size() == inputs.size(), "[rewards] ", rewards[i]->name(), " must give ",
+                         inputs.size(), " scores; got ", all.back().size(), ".");
   }
   return all;
 }

@@ -33,6 +33,8 @@ class Reward {
   virtual std::string name() const = 0;
   // IoError, with its name, when it fails as a whole.
   virtual RewardScores score(const std::vector<RewardInput>& inputs) = 0;
+  // Whether it waits for another process: several of these are asked at the same time, each in a thread of its own.
+  virtual bool is_elsewhere() const { return false; }
   double weight = 1.0;
 };
 
@@ -52,6 +54,7 @@ struct RewardParts {
 //   random     a number between 0 and 1, the same for the same prompt and completion: a control
 //   command    a program: `command` (a list of words, or a text without quotes), `timeout` (10 seconds), `workers` (1)
 //   http       a server: `url`, `timeout`
+//   library    a C function of a shared library: `path`, `function` (reward)
 //   reward_model  a sequence classifier
 // ConfigError names a type or a key that is not known.
 std::vector<std::unique_ptr<Reward>> make_rewards(const Json& rewards, const RewardParts& parts = {});

@@ -14,8 +14,8 @@ RewardSettings::RewardSettings(const Json& given, std::string where) : where_(st
     type_ = text.substr(0, equals);
     if (equals == std::string::npos) return;
     static const std::vector<std::pair<std::string, std::string>> main = {
-        {"exact", "field"},   {"numeric", "field"},   {"regex", "pattern"}, {"format", "pattern"},
-        {"length", "target"}, {"command", "command"}, {"http", "url"},      {"repetition", "n"}};
+        {"exact", "field"},     {"numeric", "field"}, {"regex", "pattern"}, {"format", "pattern"}, {"length", "target"},
+        {"command", "command"}, {"http", "url"},      {"library", "path"},  {"repetition", "n"}};
     const auto found = std::find_if(main.begin(), main.end(), [&](const auto& each) { return each.first == type_; });
     require<ConfigError>(found != main.end(), where_, " \"", type_, "\" takes no value; got \"", text, "\".");
     values_[found->second] = text.substr(equals + 1);

@@ -17,7 +17,9 @@ struct LoggedCompletion {
   double reward = 0, advantage = 0;                                    // NaN: none
 };
 
-// Appends to completions.jsonl of save_directory, if there is one.
+inline constexpr const char* kCompletionsFile = "completions.jsonl";
+
+// Appends to completions.jsonl of save_directory, if there is one, and prints as many as num_completions_to_print says.
 void log_completions(const std::vector<LoggedCompletion>& completions, int64_t step,
                      const TrainingArguments& arguments);
 

@@ -4,15 +4,11 @@
 
 #include "easydel/core/error.h"
 #include "easydel/data/rows/preference.h"
-#include "easydel/lora/lora.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/objectives/policy_logps.h"
+#include "easydel/trainers/objectives/reference/reference.h"
 
 namespace easydel {
-
-WithoutAdapters::WithoutAdapters(BaseModule& model) : model_(model) { disable_adapters(model_); }
-
-WithoutAdapters::~WithoutAdapters() { enable_adapters(model_); }
 
 double counted_tokens(const Completion& completion, const RolloutArguments& rollout) {
   const bool counts = !(rollout.mask_truncated_completions && completion.is_truncated);
@@ -70,15 +66,6 @@ void add_reference_logps(GeneratedRows& generated, const BaseModule* reference, 
   if (reference) return add_logps_series("reference_logps", generated, *reference, model, context, temperature);
   const WithoutAdapters off(model);
   add_logps_series("reference_logps", generated, model, model, context, temperature);
-}
-
-void require_reference(const BaseModule* reference, const BaseModule& model, const std::string& trainer_type,
-                       const std::string& key) {
-  if (reference) return require_same_mesh(model, *reference, concat("[", trainer_type, "] the reference"));
-  require<ConfigError>(!adapter_names(model).empty(), "[", trainer_type, "] ", key,
-                       " needs a reference model, or adapters on the model (lora_rank), whose base it then is. Without "
-                       "either set ",
-                       key, " to 0.");
 }
 
 void require_room(const BaseModule& model, const RolloutArguments& rollout, const std::string& trainer_type) {

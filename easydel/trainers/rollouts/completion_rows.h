@@ -10,18 +10,6 @@
 
 namespace easydel {
 
-// The model computes like its base as long as this lives.
-class WithoutAdapters {
- public:
-  explicit WithoutAdapters(BaseModule& model);
-  ~WithoutAdapters();
-  WithoutAdapters(const WithoutAdapters&) = delete;
-  WithoutAdapters& operator=(const WithoutAdapters&) = delete;
-
- private:
-  BaseModule& model_;
-};
-
 // Those that the policy wrote; 0 for one that is masked because it did not end.
 double counted_tokens(const Completion& completion, const RolloutArguments& rollout);
 // A prompt and its completion, which has the labels. Its series are "mask" and, where the sampling has them,
@@ -37,9 +25,6 @@ void add_logps_series(const std::string& name, GeneratedRows& generated, const B
 // The series "reference_logps": by the reference, or if there is none by the model without its adapters.
 void add_reference_logps(GeneratedRows& generated, const BaseModule* reference, BaseModule& model,
                          const GenerationContext& context, double temperature);
-// ConfigError, which names the trainer, unless there is a reference on the model's mesh, or adapters.
-void require_reference(const BaseModule* reference, const BaseModule& model, const std::string& trainer_type,
-                       const std::string& key = "beta");
 // ConfigError, which names the trainer, when completions are as long as the model's context.
 void require_room(const BaseModule& model, const RolloutArguments& rollout, const std::string& trainer_type);
 // What the random numbers of a generation depend on.

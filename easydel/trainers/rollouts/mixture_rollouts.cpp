@@ -7,7 +7,7 @@
 #include "easydel/generation/generate.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
-#include "easydel/trainers/rollouts/completion_rows.h"
+#include "easydel/trainers/objectives/reference/reference.h"
 
 namespace easydel {
 namespace {

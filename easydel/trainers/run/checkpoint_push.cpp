@@ -12,7 +12,7 @@ namespace {
 bool is_of_training(const fs::path& path) {
   const std::string first = path.begin()->string();
   return first.starts_with("optimizer") || first == "state.json" || first == "trainer.json" ||
-         first == "rollouts.json" || first == "ema.safetensors" || first == "value";
+         first == "rollouts.json" || first == "ema.safetensors" || first == "value" || first == "reference";
 }
 
 std::vector<std::string> model_files(const fs::path& directory) {

@@ -101,7 +101,7 @@ class Trainer::Impl {
   int64_t minibatch_rows() const { return args().minibatch_size() * options_.objective->rows_per_example(args()); }
   BatchOptions batch_options(int64_t rows, const TrainingArguments& arguments) const;
 
-  static constexpr const char* kCompanionFolder = "value";  // of a checkpoint
+  static constexpr const char *kCompanionFolder = "value", *kReferenceFolder = "reference";  // of a checkpoint
 
   TrainerOptions options_;
   std::optional<State> companion_;  // of the model that the objective trains along

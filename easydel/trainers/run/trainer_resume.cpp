@@ -21,6 +21,11 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
                      " has no value model: it is not a checkpoint of ", options_.trainer_type, ".");
     reload_weights(*along, path / kCompanionFolder);
   }
+  if (const auto moving = options_.objective->moving_reference()) {
+    require<IoError>(fs::is_directory(path / kReferenceFolder), "[resume_from] ", path.string(),
+                     " has no reference, which sync_ref_model moves.");
+    reload_weights(*std::const_pointer_cast<BaseModule>(moving), path / kReferenceFolder);
+  }
   if (const auto names = adapter_names(*options_.model); !names.empty()) {
     for (const std::string& name : names)
       reload_adapter(*options_.model, adapter_directory(*options_.model, path, name), name);

@@ -144,6 +144,7 @@ TrainResult Trainer::Impl::train() {
     say_next_step(state.step + 1);
     if (profiler_) profiler_->before(state.step + 1);
     Step step = run_step();
+    options_.objective->after_step(*options_.model, state.step);
     if (profiler_) profiler_->after(state.step);
     writer_.rethrow_error();
     result.metrics = step.metrics;

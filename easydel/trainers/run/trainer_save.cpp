@@ -62,10 +62,17 @@ fs::path Trainer::Impl::save() {
     companion_->step = state.step;
     along = companion_->snapshot(args().save_optimizer_state);
   }
+  std::optional<State> reference;  // on the first rank
+  if (const auto moving = options_.objective->moving_reference()) {
+    State own = moving->to_state();
+    own.step = state.step;
+    reference = own.snapshot(false);
+  }
   SaveStateOptions save{.verbose = false, .save_optimizer = args().save_optimizer_state};
-  save.also = [text, rollouts, average = std::move(average), along = std::move(along),
+  save.also = [text, rollouts, average = std::move(average), along = std::move(along), reference = std::move(reference),
                with_optimizer = args().save_optimizer_state](const fs::path& fresh) {
     if (along) along->save_state(fresh / kCompanionFolder, {.verbose = false, .save_optimizer = with_optimizer});
+    if (reference) reference->save_state(fresh / kReferenceFolder, {.verbose = false, .save_optimizer = false});
     if (average) save_safetensors(fresh / "ema.safetensors", *average);
     if (!rollouts.empty()) write_file_atomically(fresh / "rollouts.json", rollouts);
     write_file_atomically(fresh / "trainer.json", text);

@@ -16,6 +16,7 @@
 #include "easydel/trainers/objectives/ppo/ppo_advantages.h"
 #include "easydel/trainers/objectives/ppo/ppo_loss.h"
 #include "easydel/trainers/objectives/ppo/token_values.h"
+#include "easydel/trainers/objectives/reference/reference.h"
 #include "easydel/trainers/objectives/unpaired.h"
 #include "easydel/trainers/rollouts/completion_log.h"
 #include "easydel/trainers/rollouts/completion_rows.h"
