@@ -9,9 +9,11 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/image_inputs.h"
+#include "easydel/cli/options/text_vectors.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/encoder/two_towers.h"
+#include "easydel/io/hub/hub.h"
 #include "easydel/io/safetensors/safetensors_writer.h"
 
 namespace easydel::cli {
@@ -20,6 +22,7 @@ namespace {
 struct EmbedArguments {
   ModelOptions model;
   std::vector<std::string> texts, images;
+  std::string pooling;  // empty: as the files say
   std::string output;
   bool json = false;
 };
@@ -31,6 +34,12 @@ struct Vectors {
 Vectors embed(const BaseModule& module, const EmbedArguments& options) {
   ModelInputs inputs;
   const at::Device device = module.options().device;
+  if (options.images.empty() && reads_text_alone(options.model)) {
+    const auto directory = resolve(options.model.model, {.revision = options.model.revision});
+    return {.texts = text_vectors(options.model, module, options.texts, text_pooling(directory, options.pooling))};
+  }
+  require<UsageError>(options.pooling.empty(), "--pooling: ", module.type_name(),
+                      " gives one vector of a text or an image. It is for models of texts alone.");
   if (!options.images.empty()) inputs.pixel_values = read_images(options.model, options.images).to(device);
   if (module.main_input_name() == "pixel_values") {
     require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has a tower for images alone.");
@@ -43,8 +52,8 @@ Vectors embed(const BaseModule& module, const EmbedArguments& options) {
   }
   const auto* towers = dynamic_cast<const TwoTowerModule*>(&module);
   require<NotSupportedError>(towers != nullptr, "[embed] ", module.type_name(),
-                             " must be a model of images: clip, siglip, vit or dinov2. Vectors of texts alone: "
-                             "easydel serve, /v1/embeddings.");
+                             " must be a model of images (clip, siglip, vit, dinov2), or of texts alone with --text "
+                             "(bert, qwen3); no encoder-decoder.");
   if (!options.texts.empty()) inputs.input_ids = read_texts(options.model, module, options.texts).to(device);
   return {.texts = inputs.input_ids.defined() ? towers->text_features(inputs) : at::Tensor(),
           .images = inputs.pixel_values.defined() ? towers->image_features(inputs) : at::Tensor()};
@@ -103,11 +112,19 @@ void add_embed_command(CLI::App& app) {
   command->add_option("--text", options->texts, "A text; repeat it for several")->type_name("TEXT");
   command->add_option("--image", options->images, "An image: JPEG, PNG, WebP, GIF or BMP; repeat it for several")
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--pooling", options->pooling,
+          "What the tokens of a text become, for models of texts alone: first, last, mean, weighted_mean, max. "
+          "Default: what modules.json of sentence-transformers says, else mean")
+      ->check(CLI::IsMember({"first", "last", "mean", "weighted_mean", "max"}));
   command->add_option("--output", options->output, "safetensors file to write: text_embeds, image_embeds");
   command->add_flag("--json", options->json, "Print JSON: the name and the cosines of each");
-  command->callback([options] {
+  command->callback([options, command] {
     require<UsageError>(!options->texts.empty() || !options->images.empty(), "embed: give --text or --image.");
     require<UsageError>(rank_count(options->model) == 1, "easydel embed runs on one device; got --devices or --mesh.");
+    if (command->get_option("--task")->count() == 0 && options->images.empty() && reads_text_alone(options->model))
+      options->model.task = task_name(TaskType::Embedding);
     on_ranks(options->model, [&](World& world) { run(*options, world); });
   });
 }
