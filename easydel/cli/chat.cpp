@@ -161,12 +161,14 @@ class Chat {
     if (name == "/exit" || name == "/quit") return false;
     if (name == "/reset") {
       reset();
+      images_.clear();
     } else if (name == "/system") {
       system_ = rest;
       reset();
     } else if (name == "/image") {
       require<UsageError>(!rest.empty(), "/image needs a file name.");
       require<UsageError>(vision_ != nullptr, "/image needs a vision model; this one does not accept images.");
+      vision_->image_processor().load(rest);  // so that an invalid file is reported now
       images_.push_back(rest);
     } else if (name == "/save") {
       require<UsageError>(!rest.empty(), "/save needs a file name.");
@@ -198,6 +200,7 @@ class Chat {
   void answer(const std::string& text) {
     Json asked = messages_;
     asked.push_back(Json::object({{"role", "user"}, {"content", content_of(text)}}));
+    images_.clear();  // dropped with a message that cannot be answered, too
     const EncodedChat prompt = encode(asked);
     Printer printer(&**tokenizer_);
     const InterruptScope interrupt;
@@ -209,7 +212,6 @@ class Chat {
     printer.end();
     asked.push_back(Json::object({{"role", "assistant"}, {"content", printer.text()}}));
     messages_ = std::move(asked);
-    images_.clear();
   }
 
   // Images stand where the text has placeholders, else before it.
@@ -223,16 +225,16 @@ class Chat {
       parts.push_back(Json::object({{"type", "image"}, {"path", file}}));
     };
     const std::string& token = vision_->image_token();
-    std::size_t at = 0, next = text.find(token);
+    std::size_t at = 0, next = text.find(token), places = 0;
     if (next == std::string::npos)
       for (const std::string& file : images_) add_image(file);
-    for (std::size_t i = 0; next != std::string::npos; ++i, next = text.find(token, at)) {
-      require<UsageError>(i < images_.size(), "the message has more placeholders ", token, " than images; there are ",
-                          images_.size(), ".");
+    for (; next != std::string::npos; next = text.find(token, at), ++places) {
       add_text(text.substr(at, next - at));
-      add_image(images_[i]);
+      if (places < images_.size()) add_image(images_[places]);
       at = next + token.size();
     }
+    require<UsageError>(places == 0 || places == images_.size(), "the message has ", places, " placeholders ", token,
+                        ", and there are ", images_.size(), " images to show. Write one for each, or none.");
     add_text(text.substr(at));
     return parts;
   }

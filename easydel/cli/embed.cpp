@@ -9,10 +9,12 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/image_inputs.h"
+#include "easydel/cli/options/text_vectors.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/help.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/encoder/two_towers.h"
+#include "easydel/io/hub/hub.h"
 #include "easydel/io/safetensors/safetensors_writer.h"
 
 namespace easydel::cli {
@@ -21,6 +23,7 @@ namespace {
 struct EmbedArguments {
   ModelOptions model;
   std::vector<std::string> texts, images;
+  std::string pooling;  // empty: as the files say
   std::string output;
   bool json = false;
 };
@@ -32,6 +35,12 @@ struct Vectors {
 Vectors embed(const BaseModule& module, const EmbedArguments& options) {
   ModelInputs inputs;
   const at::Device device = module.options().device;
+  if (options.images.empty() && reads_text_alone(options.model)) {
+    const auto directory = resolve(options.model.model, {.revision = options.model.revision});
+    return {.texts = text_vectors(options.model, module, options.texts, text_pooling(directory, options.pooling))};
+  }
+  require<UsageError>(options.pooling.empty(), "--pooling: ", module.type_name(),
+                      " gives one embedding per text or image. Pooling applies to text-only models.");
   if (!options.images.empty()) inputs.pixel_values = read_images(options.model, options.images).to(device);
   if (module.main_input_name() == "pixel_values") {
     require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has no text tower.");
@@ -44,8 +53,8 @@ Vectors embed(const BaseModule& module, const EmbedArguments& options) {
   }
   const auto* towers = dynamic_cast<const TwoTowerModule*>(&module);
   require<NotSupportedError>(towers != nullptr, "[embed] ", module.type_name(),
-                             " must be an image embedding model: clip, siglip, vit or dinov2. For text embeddings, use "
-                             "easydel serve and /v1/embeddings.");
+                             " must be an image embedding model (clip, siglip, vit, dinov2), or a text model with --text "
+                             "(bert, qwen3); encoder-decoders are not supported.");
   if (!options.texts.empty()) inputs.input_ids = read_texts(options.model, module, options.texts).to(device);
   return {.texts = inputs.input_ids.defined() ? towers->text_features(inputs) : at::Tensor(),
           .images = inputs.pixel_values.defined() ? towers->image_features(inputs) : at::Tensor()};
@@ -105,13 +114,21 @@ void add_embed_command(CLI::App& app) {
   command->add_option("--text", options->texts, "Text to embed; can be repeated")->type_name("TEXT");
   command->add_option("--image", options->images, "Image file: JPEG, PNG, WebP, GIF or BMP; can be repeated")
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--pooling", options->pooling,
+          "How the hidden states of a text are pooled, for text-only models: first, last, mean, weighted_mean or max "
+          "(default: that of sentence-transformers' modules.json, else mean)")
+      ->check(CLI::IsMember({"first", "last", "mean", "weighted_mean", "max"}));
   command->add_option("--output", options->output, "safetensors file to write: text_embeds, image_embeds");
   command->add_flag("--json", options->json, "Print JSON: the name and the cosine similarities of each input");
   command->footer(
       help_examples({"embed openai/clip-vit-base-patch32 --image cat.jpg --text \"a cat\" --text \"a dog\""}));
-  command->callback([options] {
+  command->callback([options, command] {
     require<UsageError>(!options->texts.empty() || !options->images.empty(), "easydel embed needs --text or --image.");
     require<UsageError>(rank_count(options->model) == 1, "easydel embed runs on one device; got --devices or --mesh.");
+    if (command->get_option("--task")->count() == 0 && options->images.empty() && reads_text_alone(options->model))
+      options->model.task = task_name(TaskType::Embedding);
     on_ranks(options->model, [&](World& world) { run(*options, world); });
   });
 }

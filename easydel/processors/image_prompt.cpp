@@ -107,14 +107,15 @@ class Gemma3Prompts : public ImagePrompts {
  public:
   Gemma3Prompts(const PromptReader& read, const PromptReader& tokenizer) {
     read("image_seq_length", features_, 1);
-    std::string image = "<image_soft_token>", end = "<end_of_image>";
+    std::string end = "<end_of_image>";
     tokenizer("boi_token", begin_);
     tokenizer("eoi_token", end);
-    tokenizer("image_token", image);
-    text_ = "\n\n" + begin_ + repeated(image, features_) + end + "\n\n";
+    tokenizer("image_token", feature_);
+    text_ = "\n\n" + begin_ + repeated(feature_, features_) + end + "\n\n";
   }
 
   const std::string& placeholder() const override { return begin_; }
+  const std::string& feature_token() const override { return feature_; }
 
   // As in transformers, whose processor shows images once unless a call says otherwise.
   void adjust(ImageProcessor& images) const override { images.set_pan_and_scan(std::nullopt); }
@@ -135,7 +136,7 @@ class Gemma3Prompts : public ImagePrompts {
 
  private:
   int64_t features_ = 256;
-  std::string begin_ = "<start_of_image>", text_;
+  std::string begin_ = "<start_of_image>", feature_ = "<image_soft_token>", text_;
 };
 
 class PixtralPrompts : public ImagePrompts {

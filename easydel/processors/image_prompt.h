@@ -21,6 +21,8 @@ class ImagePrompts {
   virtual ~ImagePrompts() = default;
   // For the next image, in texts as users write them.
   virtual const std::string& placeholder() const = 0;
+  // What the text of an image has for each of its features.
+  virtual const std::string& feature_token() const { return placeholder(); }
   virtual ImagePrompt operator()(const ProcessedImages& images) const = 0;
   // The same of videos: no placeholder where the class has none.
   virtual const std::string& video_placeholder() const;

@@ -37,6 +37,7 @@ class VisionProcessor {
 
   const ImageProcessor& image_processor() const { return images_; }
   const std::string& image_token() const { return prompts_->placeholder(); }
+  const std::string& feature_token() const { return prompts_->feature_token(); }
   // Gemma 3: shows long images in crops too. ConfigError for others.
   void set_pan_and_scan(const PanAndScan& options);
 

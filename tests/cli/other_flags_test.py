@@ -391,7 +391,7 @@ class OtherFlags(FlagProbes):
 
         self.probe("embed", observe, MODEL | {
             "--task": ["--task", "dancing"], "--set": ["--set", "vision_config.hidden_act=gelu"], "--text": ["--text", "a truth"], "--image": ["--image", blue],
-            "--output": ["--output", "OUT.safetensors"], "--json": ["--json"],
+            "--output": ["--output", "OUT.safetensors"], "--json": ["--json"], "--pooling": ["--pooling", "last"],
             "--quantize-pattern": None, "--quantize-group-size": None})
 
     def test_classify(self):

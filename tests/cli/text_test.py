@@ -23,7 +23,9 @@ import warm_start
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from safetensors.torch import load_file
+from transformers import (AutoModel, AutoModelForCausalLM, BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast,
+                          T5Config, T5Model)
 
 EASYDEL = sys.argv.pop(1)
 TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom… 智慧 🙂 and so on.\n" * 6
@@ -89,6 +91,56 @@ class Text(unittest.TestCase):
         self.assertIn(stop, row["text"])
         self.assertLess(len(row["ids"]), 12)
         self.assertEqual(row["finish_reason"], "stop")
+
+    def test_vectors_of_texts(self):
+        texts, folder = ["It was the best", "of times", "智慧 🙂"], pathlib.Path(self.folder.name)
+        torch.manual_seed(1)
+        config = BertConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, vocab_size=len(self.tokenizer),
+                            max_position_embeddings=64, pad_token_id=0, initializer_range=0.4)
+        BertForMaskedLM(config).save_pretrained(folder / "bert")
+        self.tokenizer.save_pretrained(folder / "bert")
+        pool = {"first": lambda s: s[0], "last": lambda s: s[-1], "mean": lambda s: s.mean(0), "max": lambda s: s.amax(0),
+                "weighted_mean": lambda s: (s * torch.arange(1, len(s) + 1)[:, None]).sum(0) / (len(s) * (len(s) + 1) / 2)}
+
+        def vectors(name, *flags):
+            out = folder / "vectors.safetensors"
+            done = run("embed", folder / name, *(part for text in texts for part in ("--text", text)), "--output", out, "--json", *flags)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return load_file(out)["text_embeds"], json.loads(done.stdout)
+
+        for name in ("bert", "model"):
+            model = AutoModel.from_pretrained(folder / name).eval()
+            with torch.no_grad():
+                states = [model(**self.tokenizer(text, return_tensors="pt")).last_hidden_state[0] for text in texts]
+            for flags, strategy in (((), "mean"), *((("--pooling", each), each) for each in pool)):
+                with self.subTest(model=name, flags=flags):
+                    ours, shown = vectors(name, *flags)
+                    theirs = torch.stack([pool[strategy](s) for s in states])
+                    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+                    cosine = torch.nn.functional.cosine_similarity(theirs[0], theirs[1], 0).item()
+                    self.assertAlmostEqual(shown["vectors"][0]["cosines"][1], cosine, places=4)
+
+        # What sentence-transformers writes beside a model.
+        modules = [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+                   for i, (path, kind) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")))]
+        (folder / "bert" / "modules.json").write_text(json.dumps(modules))
+        (folder / "bert" / "1_Pooling").mkdir()
+        pooling = folder / "bert" / "1_Pooling" / "config.json"
+        pooling.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
+        model = AutoModel.from_pretrained(folder / "bert").eval()
+        with torch.no_grad():
+            first = [model(**self.tokenizer(text, return_tensors="pt")).last_hidden_state[0, 0] for text in texts]
+        torch.testing.assert_close(vectors("bert")[0], torch.nn.functional.normalize(torch.stack(first)), rtol=1e-4, atol=1e-5)
+
+        T5Model(T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=300)).save_pretrained(folder / "t5")
+        pooling.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}))
+        for name, words in (("bert", "must say one pooling that is known here, first, last, mean, weighted_mean or max; got 2. --pooling says one"),
+                            ("t5", "must be a model of images (clip, siglip, vit, dinov2), or of texts alone with --text (bert, qwen3); no encoder-decoder.")):
+            done = run("embed", folder / name, "--text", "a")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stderr)
+        done = run("embed", folder / "bert", "--text", "times " * 80, "--pooling", "mean")
+        self.assertIn("[embed] a text must have 1 to 64 tokens; got ", done.stderr)
 
     def test_chat_keeps_the_conversation(self):
         saved = pathlib.Path(self.folder.name) / "chat.json"

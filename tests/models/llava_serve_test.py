@@ -209,6 +209,19 @@ class Command(unittest.TestCase):
         last = processor.tokenizer.decode(expected(later, [images[0], images[1], images[0]])[1], skip_special_tokens=True)
         self.assertEqual(self.say(["what is this ?", f"/image {files[0]}", "a cat ?"], "--image", files[0], "--image", files[1]),
                          [answers[0], last])
+        self.assertEqual(self.say([f"/image {files[0]}", "/reset", f"/image {files[0]}", f"/image {files[1]}", "what is this ?"]), answers[:1])
+
+    def test_images_that_cannot_be_shown(self):
+        file = directory / "one.png"
+        image(0).save(file)
+        for lines, words in (([f"/image {directory}/none.png"], "none.png] cannot be opened: No such file or directory."),
+                             ([f"/image {file}", f"/image {file}", f"what is {TOKEN} this ?"],
+                              f"the message has 1 placeholders {TOKEN}, and there are 2 images to show. Write one for each, or none.")):
+            done = subprocess.run([EASYDEL, "--log", "error", "chat", str(directory), "--max-new-tokens", str(COUNT)],
+                                  input="\n".join(lines) + "\n", capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0, lines)
+            self.assertEqual(done.stdout, "")
+            self.assertIn(words, done.stderr)
 
 
 if __name__ == "__main__":

@@ -38,10 +38,12 @@ std::vector<Json> images_of(const Row& row) {
 
 VisionRows::VisionRows(const AutoTokenizer& tokenizer, const VisionOptions& options)
     : tokenizer_(tokenizer), codec_(tokenizer, options.codec), options_(options) {
-  const auto id = tokenizer->token_to_id(options.image_token);
-  require<ConfigError>(id.has_value(), "[image_token] \"", options.image_token,
-                       "\" is not in the vocabulary of the tokenizer.");
-  image_token_id_ = *id;
+  for (const std::string& token : {options.image_token, options.feature_token}) {
+    if (token.empty()) continue;
+    const auto id = tokenizer->token_to_id(token);
+    require<ConfigError>(id.has_value(), "[image_token] \"", token, "\" is not in the vocabulary of the tokenizer.");
+    image_token_ids_.push_back(*id);
+  }
 }
 
 // A message's text has placeholders, or the images go before the first text of the user.
@@ -110,13 +112,17 @@ Example VisionRows::operator()(const Row& given, std::size_t images, const Expan
   }
   out.labels = out.input_ids;
   if (options_.completion_only_loss) std::fill_n(out.labels.begin(), prompt, kNoLoss);
-  std::replace(out.labels.begin(), out.labels.end(), image_token_id_, kNoLoss);
+  for (const int64_t token : image_token_ids_) std::replace(out.labels.begin(), out.labels.end(), token, kNoLoss);
   cut_row(row, out);
   return out;
 }
 
 void VisionRows::cut_row(const Row& row, Example& example) const {
-  const auto count = [&] { return std::count(example.input_ids.begin(), example.input_ids.end(), image_token_id_); };
+  const auto count = [&] {
+    return std::count_if(example.input_ids.begin(), example.input_ids.end(), [&](int64_t id) {
+      return std::find(image_token_ids_.begin(), image_token_ids_.end(), id) != image_token_ids_.end();
+    });
+  };
   const auto before = count();
   const std::size_t tokens = example.input_ids.size();
   cut(example.input_ids, options_.limit);

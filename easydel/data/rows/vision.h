@@ -14,7 +14,8 @@ namespace easydel::data {
 struct VisionOptions {
   CodecOptions codec;
   TextLimit limit;  // a cut that takes a token of an image is refused
-  std::string image_token = "<image>";
+  std::string image_token = "<image>";  // where an image stands in a text
+  std::string feature_token = "";       // what the image becomes is made of; empty: the same
   bool add_special_tokens = true;    // to a prompt and a completion that are texts
   bool completion_only_loss = true;  // of rows with prompt and completion
 };
@@ -42,7 +43,7 @@ class VisionRows {
   AutoTokenizer tokenizer_;
   TextCodec codec_;
   VisionOptions options_;
-  int64_t image_token_id_ = 0;
+  std::vector<int64_t> image_token_ids_;  // both
 };
 
 }  // namespace easydel::data

@@ -117,7 +117,7 @@ at::Tensor grid_positions(const TokenGrids& tokens, const std::string& where) {
     }
   }
   require<ShapeError>(
-      !images.next() && !videos.next(), where,
+      !tokens.all_shown || (!images.next() && !videos.next()), where,
       "every row of image_grid_thw and video_grid_thw needs its tokens; got more rows than the ids have "
       "images.");
   return result.to(tokens.types.device());

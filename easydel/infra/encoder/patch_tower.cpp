@@ -107,6 +107,7 @@ PatchTower::PatchTower(const BaseConfig& config, PatchTowerSpec spec)
 // How patches are ordered and which see each other, in a stretch of layers.
 struct PatchTower::Layout {
   PatchGroups groups;
+  int64_t rounds = 0;          // runs of the layers: on a mesh, as many as the rank with the most groups needs
   at::Tensor order, back;      // on the device
   operations::RopeTable rope;  // [P, pairs] in this order
 };
@@ -127,7 +128,7 @@ at::Tensor PatchTower::run(const std::vector<const DecoderLayer*>& layers, const
   inputs.mask_info->causal = false;
   inputs.output_attentions = inputs.output_hidden_states = false;
   std::vector<at::Tensor> done;
-  for (const PatchGroups::Group& group : layout.groups.groups) {
+  const auto run_group = [&](const PatchGroups::Group& group) {
     const int64_t count = group.segments * group.length;
     const auto batch = [&](const at::Tensor& all) {
       return all.narrow(0, group.first, count).view({group.segments, group.length, -1});
@@ -141,9 +142,14 @@ at::Tensor PatchTower::run(const std::vector<const DecoderLayer*>& layers, const
     }
     const auto context = make_context(*this, inputs);
     context->rope.push_back({batch(layout.rope.cos), batch(layout.rope.sin)});
-    done.push_back(run_layers(layers, batch(x_PD), context).hidden.flatten(0, 1));
-  }
-  return done.size() == 1 ? done[0] : at::cat(done);
+    return run_layers(layers, batch(x_PD), context).hidden.flatten(0, 1);
+  };
+  for (const PatchGroups::Group& group : layout.groups.groups) done.push_back(run_group(group));
+  at::Tensor result = done.size() == 1 ? done[0] : at::cat(done);
+  // Where ranks have different images and share the layers' weights, all of them take part in gathering these.
+  for (auto round = static_cast<int64_t>(done.size()); round < layout.rounds; ++round)
+    result = result + 0 * run_group({.first = 0, .segments = 1, .length = 1}).sum();
+  return result;
 }
 
 PatchTower::Features PatchTower::features(const at::Tensor& pixels, const at::Tensor& grid_thw) const {
@@ -165,7 +171,13 @@ PatchTower::Features PatchTower::features(const at::Tensor& pixels, const at::Te
     x_PD = x_PD + (found * from.weights.to(device).unsqueeze(-1)).sum(1).to(x_PD.scalar_type());
   }
   const auto make_layout = [&](PatchGroups groups) {
-    Layout layout{.groups = std::move(groups), .order = {}, .back = {}, .rope = {}};
+    Layout layout{.groups = std::move(groups), .rounds = 0, .order = {}, .back = {}, .rope = {}};
+    layout.rounds = static_cast<int64_t>(layout.groups.groups.size());
+    if (parallel() && parallel()->mesh().size(parallel()->batch()) > 1) {
+      const at::Tensor most = at::full({1}, layout.rounds, at::TensorOptions(at::kLong).device(device));
+      parallel()->group(parallel()->batch()).all_reduce(most, ReduceOp::Max);
+      layout.rounds = most.item<int64_t>();
+    }
     layout.order = layout.groups.order.to(device);
     layout.back = layout.order.argsort();
     layout.rope = table(places.index_select(0, layout.order));

@@ -33,7 +33,10 @@ bool matches(const std::string& pattern, const std::string& path) {
 // What a loader reads besides the weights.
 bool is_model_description(const std::string& path) {
   constexpr std::array kPatterns = {"*.json", "*.model", "*.txt", "*.jinja", "*.tiktoken"};
-  if (path.find('/') != path.npos) return path.starts_with("additional_chat_templates/") && path.ends_with(".jinja");
+  if (path.find('/') != path.npos) {
+    return (path.starts_with("additional_chat_templates/") && path.ends_with(".jinja")) ||
+           path == "1_Pooling/config.json";  // of sentence-transformers
+  }
   return std::any_of(kPatterns.begin(), kPatterns.end(), [&](const char* p) { return matches(p, path); });
 }
 

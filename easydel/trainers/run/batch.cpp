@@ -54,22 +54,75 @@ at::Tensor of_all_ranks(const at::Tensor& values, at::Device device, const Paral
   return all;
 }
 
-at::Tensor images_of(const std::vector<BatchRow>& own, const Parallel* parallel, at::Device device) {
-  std::vector<at::Tensor> all;
-  std::vector<double> size(3, 0);
+constexpr const char *kPixels = "pixel_values", *kSizes = "image_sizes", *kMask = "pixel_attention_mask",
+                     *kGrid = "image_grid_thw";
+
+// What a rank without images has to know of those of others.
+struct ImageShape {
+  std::vector<double> pixels = {0, 0, 0}, grid = {0, 0, 0};
+  double has_sizes = 0, has_mask = 0;
+};
+
+ImageShape shape_of(const std::vector<BatchRow>& own) {
+  ImageShape shape;
   for (const BatchRow& row : own) {
-    if (!row.images.defined()) continue;
-    all.push_back(row.images);
-    for (std::size_t i = 0; i < size.size(); ++i)
-      size[i] = static_cast<double>(row.images.size(static_cast<int64_t>(i) + 1));
+    if (row.images.empty()) continue;
+    const at::Tensor& pixels = row.images.at(kPixels);
+    for (int64_t i = 1; i < pixels.dim(); ++i) {
+      double& most = shape.pixels[static_cast<std::size_t>(i - 1)];
+      most = std::max(most, static_cast<double>(pixels.size(i)));
+    }
+    shape.has_sizes = row.images.contains(kSizes) ? 1 : 0;
+    shape.has_mask = row.images.contains(kMask) ? 1 : 0;
+    if (const auto grid = row.images.find(kGrid); grid != row.images.end()) {
+      for (int64_t i = 0; i < 3; ++i) shape.grid[static_cast<std::size_t>(i)] = grid->second[0][i].item<double>();
+    }
   }
-  size = max_over_batch(std::move(size), parallel, device);
-  if (size[0] == 0) return {};
-  if (all.empty()) {
-    all.push_back(at::zeros(
-        {1, static_cast<int64_t>(size[0]), static_cast<int64_t>(size[1]), static_cast<int64_t>(size[2])}, at::kFloat));
+  return shape;
+}
+
+std::map<std::string, at::Tensor> black_image(const ImageShape& shape) {
+  const auto size = [](const std::vector<double>& from, std::size_t i) { return static_cast<int64_t>(from[i]); };
+  const int64_t height = size(shape.pixels, 1), width = size(shape.pixels, 2);
+  if (shape.grid[0] > 0) {
+    const int64_t t = size(shape.grid, 0), h = size(shape.grid, 1), w = size(shape.grid, 2);
+    return {{kPixels, at::zeros({t * h * w, size(shape.pixels, 0)}, at::kFloat)},
+            {kGrid, at::tensor({t, h, w}, at::kLong).unsqueeze(0)}};
   }
-  return copy_to(at::cat(all), device);
+  std::map<std::string, at::Tensor> image{{kPixels, at::zeros({1, size(shape.pixels, 0), height, width}, at::kFloat)}};
+  if (shape.has_sizes > 0) image[kSizes] = at::tensor({height, width}, at::kLong).unsqueeze(0);
+  if (shape.has_mask > 0) image[kMask] = at::ones({1, height, width}, at::kLong);
+  return image;
+}
+
+std::map<std::string, at::Tensor> images_of(const std::vector<BatchRow>& own, const Parallel* parallel,
+                                            at::Device device) {
+  const ImageShape mine = shape_of(own);
+  std::vector<double> numbers = mine.pixels;
+  numbers.insert(numbers.end(), mine.grid.begin(), mine.grid.end());
+  numbers.insert(numbers.end(), {mine.has_sizes, mine.has_mask});
+  numbers = max_over_batch(std::move(numbers), parallel, device);
+  if (numbers[0] == 0) return {};
+  std::map<std::string, at::Tensor> all;
+  if (mine.pixels[0] == 0) {
+    all = black_image({.pixels = {numbers[0], numbers[1], numbers[2]},
+                       .grid = {numbers[3], numbers[4], numbers[5]},
+                       .has_sizes = numbers[6],
+                       .has_mask = numbers[7]});
+  } else {
+    const auto height = static_cast<int64_t>(mine.pixels[1]), width = static_cast<int64_t>(mine.pixels[2]);
+    std::map<std::string, std::vector<at::Tensor>> parts;
+    for (const BatchRow& row : own) {
+      for (const auto& [name, value] : row.images) {
+        const bool fills = name == kMask || (name == kPixels && value.dim() == 4);
+        parts[name].push_back(
+            fills ? at::constant_pad_nd(value, {0, width - value.size(-1), 0, height - value.size(-2)}) : value);
+      }
+    }
+    for (const auto& [name, values] : parts) all[name] = at::cat(values);
+  }
+  for (auto& [name, value] : all) value = copy_to(name == kPixels ? value : value.to(at::kLong), device);
+  return all;
 }
 
 // [rows, ...], zeros in the rows of other ranks.
@@ -139,6 +192,12 @@ ModelInputs Batch::inputs() const {
   in.labels = labels;
   for (auto& [name, into] : {std::pair("pixel_values", &in.pixel_values), {"input_features", &in.input_features}}) {
     if (const auto found = tensors.find(name); found != tensors.end()) *into = found->second;
+  }
+  for (auto& [name, into] : {std::pair(kPixels, &in.pixel_values),
+                             {kSizes, &in.image_sizes},
+                             {kMask, &in.pixel_attention_mask},
+                             {kGrid, &in.image_grid_thw}}) {
+    if (const auto found = images.find(name); found != images.end()) *into = found->second;
   }
   return in;
 }
@@ -226,7 +285,7 @@ double checksum(const std::vector<BatchRow>& rows) {
       for (int64_t i = 0; i < tensor.numel(); ++i) add(std::bit_cast<uint32_t>(values[i]));
     };
     for (const auto& [name, tensor] : row.tensors) add_floats(tensor);
-    if (row.images.defined()) add_floats(row.images);
+    for (const auto& [name, tensor] : row.images) add_floats(tensor);
     sum += hash;
   }
   return sum;
@@ -240,7 +299,7 @@ BatchRow joined(const std::vector<BatchRow>& rows) {
   int64_t segments = 0;
   for (const BatchRow& row : rows) {
     const bool has_more = !row.targets.empty() || !row.numbers.empty() || !row.series.empty() ||
-                          !row.target_ids.empty() || !row.tensors.empty() || row.images.defined();
+                          !row.target_ids.empty() || !row.tensors.empty() || !row.images.empty();
     require<Error>(!has_more, "[make_batch] rows with values besides their labels cannot be joined.");
     int64_t position = 0;
     for (std::size_t i = 0; i < row.input_ids.size(); ++i, ++position) {

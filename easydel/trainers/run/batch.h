@@ -24,7 +24,8 @@ struct BatchRow {
   std::map<std::string, std::vector<double>> series;  // the same for each token; shorter ones are filled up with 0
   std::vector<int64_t> target_ids;  // of an encoder-decoder: what it is to write, as long as it is; -100: ignored
   std::map<std::string, at::Tensor> tensors;  // such as pixel_values, of the same shape in all rows
-  at::Tensor images;                          // [any number, 3, height, width] of a text with placeholders
+  // Of a text with placeholders, under the model's names: pixel_values, and what says their shapes.
+  std::map<std::string, at::Tensor> images;
 };
 
 // Adds up the rows' numbers, by name.
@@ -44,9 +45,9 @@ struct Batch {
   std::map<std::string, at::Tensor> numbers;  // [rows] in float64, those of all ranks
   std::map<std::string, at::Tensor> series;   // [rows, width], likewise
   std::map<std::string, at::Tensor> tensors;  // [rows, ...] in float32
-  // Those of this rank's rows, one after another; where no row of it has any and one of another rank does, a black one
-  // that no placeholder shows. Undefined: no rank has any.
-  at::Tensor images;
+  // Those of this rank's rows, one after another, padded to the largest; where no row of it has any and one of another
+  // rank does, a black one that no placeholder shows. Empty: no rank has any.
+  std::map<std::string, at::Tensor> images;
   int64_t tokens = 0;  // without padding, over all ranks
 
   ModelInputs inputs() const;

@@ -4,6 +4,7 @@
 #include "easydel/core/error.h"
 #include "easydel/data/rows/media.h"
 #include "easydel/data/rows/vision.h"
+#include "easydel/infra/decoder/accepts_images.h"
 #include "easydel/processors/vision_processor.h"
 #include "easydel/trainers/arguments/argument_checker.h"
 #include "easydel/trainers/objectives/objective.h"
@@ -31,6 +32,9 @@ void refuse_keys_of_texts(const TrainingArguments& arguments) {
          "NEFTune noise is defined for text embeddings.");
 }
 
+// Towers, and not what makes tokens of their features.
+constexpr const char* kTowers = R"((vision_tower|vision_model|visual\.(patch_embed|pos_embed|blocks))\.)";
+
 class VisionObjective final : public Objective {
  public:
   explicit VisionObjective(VisionProcessor processor)
@@ -38,7 +42,7 @@ class VisionObjective final : public Objective {
 
   TaskType task() const override { return TaskType::ImageTextToText; }
   std::optional<std::string> frozen_by_default(const TrainingArguments& arguments) const override {
-    return arguments.text.freeze_vision_tower ? std::optional<std::string>("vision_tower") : std::nullopt;
+    return arguments.text.freeze_vision_tower ? std::optional<std::string>(kTowers) : std::nullopt;
   }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
@@ -46,18 +50,24 @@ class VisionObjective final : public Objective {
     const data::VisionRows read(tokenizer, {.limit = {.tokens = arguments.sequence_length(),
                                                       .keeps_end = arguments.truncation_mode == "keep_end"},
                                             .image_token = processor_->image_token(),
+                                            .feature_token = processor_->feature_token(),
                                             .add_special_tokens = arguments.text.add_special_tokens.value_or(true),
                                             .completion_only_loss = arguments.text.counts_completions_alone()});
     return [read, processor = processor_](const data::Row& row) -> std::optional<data::Example> {
       const ImageInputs images = read_images(row, *processor);
-      data::Example example = read(row, images.tokens.size(), [&](const std::string& text) {
+      data::Example example = read(row, images.texts.size(), [&](const std::string& text) {
         try {
           return processor->expand(text, images);
         } catch (const ConfigError& error) {
           fail<FormatError>("[", row.place(), "] ", error.what());
         }
       });
-      if (!images.tokens.empty()) example.tensors["images"] = to_floats(images.pixel_values);
+      for (const auto& [name, value] : {std::pair("pixel_values", images.pixel_values),
+                                        {"image_sizes", images.image_sizes},
+                                        {"pixel_attention_mask", images.pixel_attention_mask},
+                                        {"image_grid_thw", images.image_grid_thw}}) {
+        if (value.defined()) example.tensors[name] = to_floats(value);
+      }
       BatchRow counted{.input_ids = example.input_ids, .labels = example.labels};
       return count_targets(counted) > 0 ? std::optional(std::move(example)) : std::nullopt;
     };
@@ -65,8 +75,7 @@ class VisionObjective final : public Objective {
 
   std::vector<BatchRow> rows(const data::Example& example) const override {
     BatchRow row{.input_ids = example.input_ids, .labels = example.labels};
-    if (const auto found = example.tensors.find("images"); found != example.tensors.end())
-      row.images = to_tensor(found->second);
+    for (const auto& [name, values] : example.tensors) row.images[name] = to_tensor(values);
     return {row};
   }
 
@@ -78,7 +87,9 @@ class VisionObjective final : public Objective {
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     ModelInputs inputs = batch.inputs();
-    inputs.pixel_values = batch.images;
+    const auto* accepts = dynamic_cast<const AcceptsImages*>(&model);
+    if (accepts && accepts->needs_whole_images())
+      inputs.token_type_ids = batch.input_ids.eq(accepts->image_token_id()).to(at::kLong);
     return language_model_loss(model, std::move(inputs), context);
   }
 
