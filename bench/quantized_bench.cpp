@@ -18,6 +18,7 @@
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
 #include "easydel/operations/linear/linear.h"
 #include "easydel/operations/quantized/packed_product.h"
+#include "easydel/quantization/method.h"
 
 namespace {
 
@@ -129,6 +130,38 @@ int main(int argc, char** argv) {
   add("int4, groups of 64", PackedFormat::kInt4, 64, at::kHalf, every);
   add("nf4, groups of 64", PackedFormat::kNf4, 64, at::kFloat, {{"", Activations::kFloat}});
   add("nf4, double quantized", PackedFormat::kNf4, 64, at::kByte, {{"", Activations::kFloat}});
+
+  // Published files' codes, and the same matrices dequantized for each product.
+  const auto add_file_codes = [&](const std::string& name, const easydel::QuantizeOptions& settings) {
+    using easydel::quantization::LocalShard;
+    const auto method = easydel::quantization::make_method(settings);
+    auto weights = std::make_shared<std::vector<std::vector<LocalShard>>>();
+    double bytes = 0;
+    for (const Step& step : all) {
+      auto& group_of = weights->emplace_back();
+      for (const int64_t out : step.outs) {
+        LocalShard held{.parts = method->quantize(at::randn({out, step.in}), nullptr), .out = out, .in = step.in};
+        held.rows = {{0, out}};
+        held.columns = {{0, step.in}};
+        for (const Tensor& part : held.parts) bytes += static_cast<double>(part.nbytes());
+        group_of.push_back(std::move(held));
+      }
+    }
+    variants.push_back({name,
+                        [&, weights, method](std::size_t i) {
+                          for (const LocalShard& held : (*weights)[i]) method->multiply(x_of(all[i]), held);
+                        },
+                        bytes});
+    variants.push_back({name + ", dequantized",
+                        [&, weights, method](std::size_t i) {
+                          for (const LocalShard& held : (*weights)[i]) method->Method::multiply(x_of(all[i]), held);
+                        },
+                        bytes});
+  };
+  add_file_codes("uint4, groups of 64", {.method = "uint4", .group_size = 64});
+  add_file_codes("mxfp4", {.method = "mxfp4"});
+  add_file_codes("fp8, rows", {.method = "fp8"});
+  add_file_codes("fp8, groups of 64", {.method = "fp8", .group_size = 64});
 
   // The best of each step, added up: another process that takes a core for a while leaves no trace.
   using Clock = std::chrono::steady_clock;

@@ -40,6 +40,21 @@ std::string scaled(double value) {
   return buffer.data();
 }
 
+// "gptq, 4 bits, groups of 64", as config.json says it; empty: the files are dense.
+std::string packed_as(const Json& config) {
+  const Json* method = config.is_object() ? config.find("quant_method") : nullptr;
+  if (!method || !method->is_string()) return "";
+  const Json* own = *method == Json("easydel") ? config.find("method") : method;
+  std::string text = own && own->is_string() ? own->as_string() : method->as_string();
+  const auto add = [&](const char* key, const char* before, const char* after) {
+    if (const Json* value = config.find(key); value && value->is_int())
+      text += concat(", ", before, value->as_int(), after);
+  };
+  add("bits", "", " bits");
+  add("group_size", "groups of ", "");
+  return text;
+}
+
 void run(const InfoOptions& options) {
   const LoadOptions load = to_load_options(options.model);
   const std::string& method = options.model.quantize.method;
@@ -55,6 +70,8 @@ void run(const InfoOptions& options) {
   if (!method.empty() && find_gguf(directory)) config->quantization.weights = Json();  // as loading does
   const int64_t devices = rank_count(options.model);
   if (on_mesh) set_mesh(*config, options.model, devices);
+  const Json files = method.empty() ? config->quantization.weights : Json();
+  const std::string packed = packed_as(files);
   const auto module = Registry::instance().make_module(*config, task);
   const int64_t count = module->num_params();  // before weights become codes and scales
   const double flops = module->flops_per_token(1, options.sequence_length);
@@ -78,6 +95,7 @@ void run(const InfoOptions& options) {
                                 {"sequence_length", options.sequence_length},
                                 {"flops_per_token", flops},
                                 {"tensors", std::move(parameters)}});
+    if (!packed.empty()) report["quantization_config"] = files;
     if (plan) report["sharding"] = plan->to_json();
     return print_json(report);
   }
@@ -85,8 +103,9 @@ void run(const InfoOptions& options) {
   print_table(
       {{"class", concat(module->type_name(), " (", module->model_type(), ", ", task_name(module->model_task()), ")")},
        {"parameters", concat(group_digits(count), " (", scaled(static_cast<double>(count)), ")")},
-       {"bytes", concat(format_bytes(bytes), " in ", stored_as)},
+       {"bytes", concat(format_bytes(bytes), " in ", stored_as, packed.empty() ? "" : " if dense")},
        {"forward", concat(scaled(flops), "FLOP per token at sequence length ", options.sequence_length)}});
+  if (!packed.empty()) std::cout << "\nThe files are packed: " << packed << ".\n";
   if (plan) std::cout << "\n" << plan->to_string();
 }
 

@@ -110,6 +110,12 @@ std::shared_ptr<BaseModule> load_one(const QuantizeArguments& options, const std
   return load_model(model, parse_task(options.model.task), loading);
 }
 
+void refuse_quantized(const BaseModule& model, const QuantizeArguments& options) {
+  require<ConfigError>(!is_quantized(model), "[easydel quantize] ", options.model.model,
+                       " is already quantized. Quantize the original model, or a dense copy that easydel convert ",
+                       options.model.model, " OUT --dtype bf16 writes.");
+}
+
 // The weights are read from files and written one at a time; a model is loaded for its perplexity alone.
 void run_gguf(const QuantizeArguments& options) {
   const std::string type = options.type.empty() ? "Q8_0" : options.type;
@@ -133,16 +139,18 @@ void run_format(const QuantizeArguments& options) {
   const quantization::FormatChoice choice{options.format, compressed && options.type.empty() ? "int4" : options.type,
                                           options.quantize.group_size};
   const auto format = quantization::make_written_format(choice);
-  require<UsageError>(!format->needs_text() || !options.calibration.empty(), "--format ", options.format,
+  using Text = quantization::WrittenFormat::Text;
+  require<UsageError>(format->text() != Text::Needed || !options.calibration.empty(), "--format ", options.format,
                       " needs calibration text. Give it with --calibrate FILE.");
-  require<UsageError>(format->needs_text() || options.calibration.empty(), "--calibrate ", options.calibration,
-                      ": --format ", options.format, " needs no calibration. Omit --calibrate, or use gptq or awq.");
+  require<UsageError>(format->text() != Text::Unused || options.calibration.empty(), "--calibrate ",
+                      options.calibration, ": --format ", options.format, choice.scheme.empty() ? "" : " --type ",
+                      choice.scheme,
+                      " needs no calibration. Omit --calibrate, or use gptq, awq or compressed-tensors with int4.");
   const std::vector<int64_t> text = options.text.empty() ? std::vector<int64_t>() : tokens_of(options.text, options);
   const std::vector<int64_t> sample =
       options.calibration.empty() ? std::vector<int64_t>() : tokens_of(options.calibration, options);
   const std::shared_ptr<BaseModule> model = load_one(options, options.model.model);
-  require<ConfigError>(!is_quantized(*model), "[easydel quantize] ", options.model.model,
-                       " is already quantized. Quantize the original model.");
+  refuse_quantized(*model, options);
   WrittenReport report{parameter_bytes(*model), 0};
   if (!text.empty()) report.old_perplexity = perplexity(*model, text);
   QuantizeOptions wanted = options.quantize;
@@ -175,6 +183,7 @@ void run(const QuantizeArguments& options) {
   const std::vector<int64_t> sample =
       options.calibration.empty() ? std::vector<int64_t>() : tokens_of(options.calibration, options);
   const std::shared_ptr<BaseModule> model = load_one(options, options.model.model);
+  refuse_quantized(*model, options);
   const int64_t before = parameter_bytes(*model);
   const double old_perplexity = text.empty() ? 0 : perplexity(*model, text);
   QuantizeOptions wanted = options.quantize;
@@ -244,7 +253,8 @@ void add_quantize_command(CLI::App& app) {
       ->delimiter(',');
   command
       ->add_option("--calibrate", options->calibration,
-                   "Text file for calibration, required by a8bit, a4q, gptq and awq")
+                   "Text file for calibration, required by a8bit, a4q, gptq and awq; compressed-tensors with int4 then "
+                   "rounds as gptq does")
       ->type_name("FILE");
   CLI::Option* calibration_tokens =
       command->add_option("--calibration-tokens", options->calibration_tokens, "Maximum number of calibration tokens")
@@ -252,17 +262,19 @@ void add_quantize_command(CLI::App& app) {
           ->capture_default_str();
   command->add_option("--text", options->text, "Text file whose perplexity is printed before and after quantization")
       ->type_name("FILE");
-  command->add_option("--dtype", options->model.dtype, "Dtype of the weights that are not quantized")
-      ->capture_default_str();
-  command->add_option("--task", options->model.task, "causal-lm, base-module, sequence-classification or auto-bind")
-      ->capture_default_str();
+  CLI::Option* dtype =
+      command->add_option("--dtype", options->model.dtype, "Dtype of the weights that are not quantized")
+          ->capture_default_str();
+  CLI::Option* task =
+      command->add_option("--task", options->model.task, "causal-lm, base-module, sequence-classification or auto-bind")
+          ->capture_default_str();
   command->add_option("--revision", options->model.revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Overwrite an existing OUT");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       help_examples({"quantize MODEL OUT --method nf4", "quantize MODEL OUT.gguf --format gguf --type Q4_K_M",
                      "quantize MODEL OUT --format gptq --calibrate text.txt"}));
-  command->callback([options, calibration_tokens, method, type] {
+  command->callback([options, calibration_tokens, method, type, dtype, task] {
     const bool by_method = options->format.empty() || options->format == "bitsandbytes" || options->format == "easydel";
     const bool has_types = options->format == "gguf" || options->format == "compressed-tensors";
     require<UsageError>(by_method || method->count() == 0, "--method ", options->quantize.method,
@@ -277,6 +289,10 @@ void add_quantize_command(CLI::App& app) {
             (options->quantize.pattern.empty() && options->quantize.group_size == 0 && options->calibration.empty()),
         "--pattern, --group-size and --calibrate are not supported with --format gguf, where --type determines "
         "everything.");
+    for (const CLI::Option* given : {dtype, task}) {
+      require<UsageError>(options->format != "gguf" || given->count() == 0, given->get_name(),
+                          " is not supported with --format gguf, where --type determines everything.");
+    }
     require<UsageError>(calibration_tokens->count() == 0 || !options->calibration.empty(), "--calibration-tokens ",
                         options->calibration_tokens, " needs calibration text. Give it with --calibrate FILE.");
     run(*options);

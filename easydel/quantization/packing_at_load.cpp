@@ -247,6 +247,8 @@ std::optional<QuantizeOptions> asked_of(const LoadOptions& options, const Json& 
                        "[from_pretrained] load_in_8bit and the method \"", asked ? asked->method : "",
                        "\" of quantization_config are mutually exclusive.");
   if (options.load_in_8bit && !asked) asked.emplace();
+  require<ConfigError>(config.is_null() || config.is_object(), "[", where,
+                       "] quantization_config must be an object; got ", config.dump(), ".");
   if (asked || !config.is_object() || config.contains("quant_method") || config.size() == 0) return asked;
   asked = QuantizeOptions{.method = {}};
   read_mapping(*asked, config, [&](std::string_view key) { return concat("[", where, "] quantization_config.", key); });

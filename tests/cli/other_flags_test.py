@@ -160,6 +160,10 @@ class OtherFlags(FlagProbes):
         self.assertEqual(shown["bytes"], stored["total"]["bytes"])
         self.assertEqual(shown["parameters"], dense["parameters"])
         self.assertEqual({tensor["path"] for tensor in shown["tensors"]}, {tensor["name"] for tensor in stored["tensors"]})
+        self.assertNotIn("quantization_config", dense)
+        written = json.loads((packed / "config.json").read_text())["quantization_config"]
+        self.assertEqual(json.loads(self.run_command(["info", packed, "--json"]).stdout)["quantization_config"], written)
+        self.assertIn("The files are packed: int4, groups of 32.", self.run_command(["info", packed]).stdout)
 
     def test_convert(self):
         self.probe("convert", lambda arguments: self.observe_directory(["convert", self.wide, "OUT", *arguments]), {
@@ -670,6 +674,9 @@ class OtherFlags(FlagProbes):
              "--type int8 applies only to --format gguf and compressed-tensors. Leave it out."),
             (["quantize", self.wide, self.directory / "out.gguf", "--format", "gguf", "--pattern", "q_proj"],
              "--pattern, --group-size and --calibrate are not supported with --format gguf, where --type determines everything."),
+            *((["quantize", self.wide, self.directory / "out.gguf", "--format", "gguf", flag, value],
+               f"{flag} is not supported with --format gguf, where --type determines everything.")
+              for flag, value in (("--dtype", "bf16"), ("--task", "base-module"))),
             (["info", self.wide, "--json", "--depth", "1"],
              "--depth 1 limits the module tree, which --json does not print. Leave one of them out."),
             (["info", self.wide, "--quantize", "nf4", "--devices", "2"],

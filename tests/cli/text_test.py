@@ -135,7 +135,8 @@ class Text(unittest.TestCase):
         T5Model(T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=300)).save_pretrained(folder / "t5")
         pooling.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}))
         for name, words in (("bert", "must say one pooling that is known here, first, last, mean, weighted_mean or max; got 2. --pooling says one"),
-                            ("t5", "must be a model of images (clip, siglip, vit, dinov2), or of texts alone with --text (bert, qwen3); no encoder-decoder.")):
+                            ("t5", "must be an image embedding model (clip, siglip, vit, dinov2), or a text model with --text (bert, qwen3); "
+                             "encoder-decoders are not supported.")):
             done = run("embed", folder / name, "--text", "a")
             self.assertEqual(done.returncode, 1)
             self.assertIn(words, done.stderr)

@@ -113,6 +113,17 @@ class Gguf(unittest.TestCase):
         write(path, model, "llama", Type.F32)
         self.check(model, path)
 
+    def test_qwen3moe_has_experts_of_their_own_width(self):
+        model = transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(
+            **SHAPE, head_dim=32, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, norm_topk_prob=True))  # fmt: skip
+        for name, p in model.named_parameters():
+            if "norm" in name:
+                torch.nn.init.normal_(p, 0.5, 0.3)
+        path = self.directory / "qwen3moe.gguf"
+        write(path, model, "qwen3moe", Type.F32)
+        self.check(model, path)
+        self.check(model, path, "--devices", 4, "--mesh", "1,1,2,2,1")
+
     def test_the_divisors_of_llama_3(self):
         rope = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                 "original_max_position_embeddings": 32}
@@ -137,7 +148,7 @@ class Gguf(unittest.TestCase):
         write(path, model, "bloom", Type.F32)
         done = run("forward", path, "--input", "x", "--output", "y")
         self.assertEqual(done.returncode, 1)
-        self.assertIn('general.architecture must be one of llama, qwen2, qwen3; got "bloom"', done.stderr.decode())
+        self.assertIn('general.architecture must be one of llama, qwen2, qwen3, qwen3moe; got "bloom"', done.stderr.decode())
 
     # Tokenizers.
 

@@ -384,6 +384,10 @@ TEST(Quantize, SaysWhatIsWrong) {
   EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.verbose = false}); },
               ThrowsMessage<NotSupportedError>(
                   HasSubstr("the weights are quantized as \"aqlm\"; supported: awq, bitsandbytes, ")));
+  config["quantization_config"] = "nf4";
+  write_file_atomically(directory / "config.json", config.dump());
+  EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.verbose = false}); },
+              ThrowsMessage<ConfigError>(HasSubstr("quantization_config must be an object; got \"nf4\".")));
 }
 
 }  // namespace

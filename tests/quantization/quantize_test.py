@@ -179,7 +179,8 @@ class Quantize(unittest.TestCase):
             self.assertIn(f"{out} already exists. Choose another directory, or pass --overwrite.", message)
             self.assertEqual(pathlib.Path(out, "model.safetensors").read_bytes(), before)
             message = easydel("quantize", out, f"{work}/again", status=1)
-            self.assertIn("is already quantized", message)
+            self.assertIn(f"{out} is already quantized. Quantize the original model, or a dense copy that easydel convert {out} "
+                          "OUT --dtype bf16 writes.", message)  # fmt: skip
 
     def test_broken_files_are_refused(self):
         with tempfile.TemporaryDirectory() as work:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import unicodedata
 import unittest
 import warnings
 
@@ -26,6 +27,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tokenizers import Regex, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -42,7 +44,8 @@ EASYDEL = sys.argv.pop(1)
 SHAPE = dict(vocab_size=320, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
              initializer_range=0.1, hidden_size=256, intermediate_size=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 # One family with every type, and each of the others.
-GGUF_FILES = [*(("llama", kind) for kind in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K")), ("qwen3", "Q8_0"), ("mixtral", "Q8_0"), ("mixtral", "Q4_K_M")]
+GGUF_FILES = [*(("llama", kind) for kind in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K")), ("qwen3", "Q8_0"), ("mixtral", "Q8_0"), ("mixtral", "Q4_K_M"), ("qwen3_moe", "Q4_K_M")]
+ARCHITECTURES = {"llama": "llama", "mixtral": "llama", "qwen3": "qwen3", "qwen3_moe": "qwen3moe"}
 
 
 def run(*arguments, status: int = 0) -> str:
@@ -63,14 +66,16 @@ class Written(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.directory = pathlib.Path(cls.temporary.name)
         text = docs_fixture.BOOK.read_text(encoding="utf-8")
+        cls.book = text
         cls.tokenizer = docs_fixture.make_tokenizer(text[:60000])
         cls.text = cls.directory / "text.txt"
         cls.text.write_text(text[60000:66000])
         cls.models = {}
-        for family in ("llama", "qwen3", "mixtral"):
+        for family in ARCHITECTURES:
             torch.manual_seed(1)
-            more = {"num_local_experts": 4, "num_experts_per_tok": 2} if family == "mixtral" else {}
-            more |= {"head_dim": 64} if family == "qwen3" else {}
+            more = {"num_local_experts": 4, "num_experts_per_tok": 2} if family in ("mixtral", "qwen3_moe") else {}
+            more |= {"head_dim": 64} if family.startswith("qwen3") else {}
+            more |= {"moe_intermediate_size": 256, "norm_topk_prob": True} if family == "qwen3_moe" else {}
             model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **SHAPE, **more)).eval()
             model.save_pretrained(cls.directory / family)
             cls.tokenizer.save_pretrained(cls.directory / family)
@@ -102,7 +107,7 @@ class Written(unittest.TestCase):
             values = gguf.dequantize(stored.data, stored.tensor_type).astype(np.float32)
             if ".experts." in name:
                 values = values.reshape([int(n) for n in stored.shape[::-1]])[int(parts[5])]
-            elif family != "qwen3" and ("q_proj" in name or "k_proj" in name):
+            elif ARCHITECTURES[family] == "llama" and ("q_proj" in name or "k_proj" in name):
                 heads = SHAPE["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
             values = values.reshape(tuple(state[name].shape))
             state[name] = torch.from_numpy(np.ascontiguousarray(gguf_models.unpaired(values, heads) if heads else values))
@@ -123,7 +128,7 @@ class Written(unittest.TestCase):
                 path = self.gguf_file(family, kind)
                 reader = gguf.GGUFReader(path)
                 theirs = self.directory / "theirs.gguf"
-                gguf_models.write(theirs, self.models[family], "qwen3" if family == "qwen3" else "llama")
+                gguf_models.write(theirs, self.models[family], ARCHITECTURES[family])
                 exact = {t.name: t.data.reshape(t.shape[::-1]) for t in gguf.GGUFReader(theirs).tensors}
                 ours = {t.name: t for t in reader.tensors}
                 self.assertEqual(sorted(ours), sorted(exact))
@@ -162,13 +167,46 @@ class Written(unittest.TestCase):
                 # llama.cpp rounds what it multiplies with the codes too, and its keys and values to float16.
                 self.assertLess(apart, rounding + 2e-3)
 
+    def test_llama_cpp_splits_text_in_the_same_way_and_finds_the_chat_template(self):
+        if reason := llama_cpp.why_not():
+            self.skipTest(reason)
+        words, byte_level = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|", pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        rest = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        split = lambda digits: pre_tokenizers.Split(Regex(words + digits + rest), "isolated")  # noqa: E731
+        kinds = {
+            "gpt-2": ("llama", {}),
+            "llama-bpe": ("llama", dict(pre_tokenizer=pre_tokenizers.Sequence([split(r"\p{N}{1,3}"), byte_level]),
+                                        post_processor=processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)]))),
+            "qwen2": ("qwen3", dict(pre_tokenizer=pre_tokenizers.Sequence([split(r"\p{N}"), byte_level]), normalizer=normalizers.NFC())),
+            "smollm": ("llama", dict(pre_tokenizer=pre_tokenizers.Sequence([
+                pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]))),
+        }  # fmt: skip
+        texts = ["It is a truth universally acknowledged, that", "  two  spaces\nand a line\r\n\n", "U\u0308nïcödé: 日本語 🙂 1234567",
+                 "a</s>b <s>", "don't I'LL 3.14 x\t", ""]  # fmt: skip
+        for kind, (family, parts) in kinds.items():
+            with self.subTest(kind):
+                folder, path, out = self.directory / f"split-{kind}", self.directory / f"split-{kind}.gguf", self.directory / "tokens.json"
+                shutil.copytree(self.directory / family, folder)
+                tokenizer = docs_fixture.make_tokenizer(self.book[:60000])
+                for name, part in parts.items():
+                    setattr(tokenizer.backend_tokenizer, name, part)
+                tokenizer.save_pretrained(folder)
+                run("quantize", folder, path, "--format", "gguf", "--type", "Q8_0")
+                self.assertEqual(gguf.GGUFReader(path).fields["tokenizer.ggml.pre"].contents(), kind)
+                # llama.cpp itself composes no characters.
+                given = [unicodedata.normalize("NFC", text) if kind == "qwen2" else text for text in texts]
+                subprocess.run([sys.executable, llama_cpp.__file__, path, out, *given], check=True)
+                theirs = json.loads(out.read_text())
+                self.assertEqual(theirs["chat_template"], tokenizer.chat_template)
+                self.assertEqual(theirs["ids"], [tokenizer(text)["input_ids"] for text in texts])
+
     def test_experts_of_gguf_files_stay_packed(self):
         rows = self.directory / "rows.jsonl"
         rows.write_text("".join(json.dumps({"text": line}) + "\n" for line in self.text.read_text().splitlines() if len(line) > 40))
-        for kind in ("Q4_0", "Q4_K_M"):
-            with self.subTest(kind):
-                path = self.gguf_file("mixtral", kind)
-                expected = self.expected(self.twin("mixtral", {t.name: t for t in gguf.GGUFReader(path).tensors}))
+        for family, kind in (("mixtral", "Q4_0"), ("mixtral", "Q4_K_M"), ("qwen3_moe", "Q4_K_M")):
+            with self.subTest(family=family, kind=kind):
+                path = self.gguf_file(family, kind)
+                expected = self.expected(self.twin(family, {t.name: t for t in gguf.GGUFReader(path).tensors}))
                 for mesh in ([], ["--devices", 4, "--mesh", "1,1,2,2,1"], ["--devices", 4, "--mesh", "1,2,1,2,1"]):
                     self.assertLess(far(self.logits(path, *mesh), expected), 1e-4, mesh)
                 output = self.directory / "run"
@@ -256,7 +294,7 @@ class Written(unittest.TestCase):
         text = torch.tensor(self.tokenizer(self.text.read_text())["input_ids"][:120])[None]
         with torch.no_grad():
             wanted = dense(text).logits
-        for name in ("gptq", "awq"):
+        for name in ("gptq", "awq", "compressed-tensors"):
             out = self.directory / name
             run("quantize", self.directory / "llama", out, "--format", name, "--group-size", 64, "--calibrate", self.text)
             twin = self.directory / "dense"
@@ -272,12 +310,17 @@ class Written(unittest.TestCase):
             errors["rounded"] = (rounded(text).logits - wanted).norm() / wanted.norm()
         print({name: round(float(error), 4) for name, error in errors.items()})
         self.assertLess(errors["gptq"], errors["rounded"])
+        self.assertLess(errors["compressed-tensors"], errors["rounded"])
         self.assertLess(errors["awq"], 1.1 * errors["rounded"])
 
     def test_what_cannot_be_written_is_refused_by_name(self):
         model, out = self.directory / "llama", self.directory / "none"
         for arguments, status, message in (
             (["--format", "gptq"], 2, "--format gptq needs calibration text. Give it with --calibrate FILE."),
+            (["--format", "fp8", "--calibrate", self.text], 2, f"--calibrate {self.text}: --format fp8 needs no calibration. Omit "
+             "--calibrate, or use gptq, awq or compressed-tensors with int4."),
+            (["--format", "compressed-tensors", "--type", "int8", "--calibrate", self.text], 2, "--format compressed-tensors --type int8 "
+             "needs no calibration."),
             (["--format", "compressed-tensors", "--type", "int5"], 1, 'the scheme of compressed-tensors must be int4, int8 or fp8; got "int5".'),
             (["--format", "compressed-tensors", "--group-size", "96"], 1, "must be a multiple of 32 that divides the 256 columns"),
             (["--format", "bitsandbytes", "--method", "int4"], 2, "--format bitsandbytes supports the methods nf4 and 8bit; got int4."),

@@ -12,8 +12,9 @@ OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_
 BLOCK = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
          "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
          "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "block_sparse_moe.gate": "ffn_gate_inp"}
-EXPERT = {"w1": "ffn_gate_exps", "w2": "ffn_down_exps", "w3": "ffn_up_exps"}
+         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "block_sparse_moe.gate": "ffn_gate_inp", "mlp.gate": "ffn_gate_inp"}
+EXPERT = {"w1": "ffn_gate_exps", "w2": "ffn_down_exps", "w3": "ffn_up_exps",
+          "gate_proj": "ffn_gate_exps", "down_proj": "ffn_down_exps", "up_proj": "ffn_up_exps"}
 
 
 def paired(weight: np.ndarray, heads: int) -> np.ndarray:
@@ -60,12 +61,14 @@ def write(path: pathlib.Path, model, arch: str, kind=F32, more=lambda writer: No
     """A model of transformers with its matrices in one type; `more` adds metadata."""
     c = model.config
     writer = start(path, arch, c)
-    if arch == "qwen3":
+    if arch.startswith("qwen3"):
         writer.add_key_length(c.head_dim)
         writer.add_value_length(c.head_dim)
-    if c.model_type == "mixtral":
+    if c.model_type in ("mixtral", "qwen3_moe"):
         writer.add_expert_count(c.num_local_experts)
         writer.add_expert_used_count(c.num_experts_per_tok)
+    if c.model_type == "qwen3_moe":
+        writer.add_expert_feed_forward_length(c.moe_intermediate_size)
     more(writer)
 
     def add(name: str, values: np.ndarray) -> None:

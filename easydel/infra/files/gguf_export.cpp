@@ -31,12 +31,14 @@ constexpr std::array<FileType, 7> kFileTypes{{{"F32", 0, "F32", "F32"},
 struct ExportedFamily {
   std::string_view model_type, architecture;
   bool pairs_rows;  // of q and k
+  const GgufExperts* experts = nullptr;
 };
-constexpr std::array<ExportedFamily, 5> kExported{{{"llama", "llama", true},
+constexpr std::array<ExportedFamily, 6> kExported{{{"llama", "llama", true},
                                                    {"mistral", "llama", true},
-                                                   {"mixtral", "llama", true},
+                                                   {"mixtral", "llama", true, &kMixtralExperts},
                                                    {"qwen2", "qwen2", false},
-                                                   {"qwen3", "qwen3", false}}};
+                                                   {"qwen3", "qwen3", false},
+                                                   {"qwen3_moe", "qwen3moe", false, &kQwenExperts}}};
 
 class Exporter {
  public:
@@ -88,11 +90,22 @@ class Exporter {
     set("vocab_size", tensors_.info("model.embed_tokens.weight").shape.at(0));
     metadata.add(concat(family_->architecture, ".attention.layer_norm_rms_epsilon"),
                  static_cast<float>(config_.at("rms_norm_eps").as_double()));
-    if (config_.find("num_local_experts")) {
-      set("expert_count", number("num_local_experts"));
+    if (family_->experts) {
+      set("expert_count", number(config_.contains("num_local_experts") ? "num_local_experts" : "num_experts"));
       set("expert_used_count", number("num_experts_per_tok"));
     }
+    if (family_->experts == &kQwenExperts) describe_qwen_experts();
     describe_rope();
+  }
+
+  void describe_qwen_experts() {
+    const Json* dense = config_.find("mlp_only_layers");
+    const Json* normalizes = config_.find("norm_topk_prob");
+    require<NotSupportedError>(number_or("decoder_sparse_step", 1) == 1 && (!dense || dense->size() == 0) &&
+                                   normalizes && *normalizes == Json(true),
+                               "[GGUF] llama.cpp has experts in all layers of qwen3moe, with weights that sum to one: ",
+                               "decoder_sparse_step must be 1, mlp_only_layers empty and norm_topk_prob true.");
+    set("expert_feed_forward_length", number("moe_intermediate_size"));
   }
 
   void describe_rope() {
@@ -153,7 +166,7 @@ class Exporter {
   }
 
   const GgmlType& type_of(const std::vector<int64_t>& shape, std::string_view name, int64_t layer) const {
-    if (shape.size() < 2 || name == "ffn_gate_inp") return *find_ggml_type("F32");
+    if (shape.size() < 2 || name == kGgufRouter) return *find_ggml_type("F32");
     const GgmlType* type = find_ggml_type(is_important(name, layer) ? type_.important : type_.matrix);
     if (shape.back() % type->block_elements == 0) return *type;
     return *find_ggml_type(shape.back() % 32 == 0 ? "Q8_0" : "F16");
@@ -185,11 +198,16 @@ class Exporter {
                    return tensor.unflatten(0, {paired, 2, -1}).transpose(1, 2).flatten(0, 2).contiguous();
                  });
     }
-    constexpr std::string_view kExperts = "block_sparse_moe.experts.";
-    if (module.starts_with(kExperts)) {
-      const std::size_t end = module.find('.', kExperts.size());
-      const int64_t expert = std::stoll(module.substr(kExperts.size(), end - kExperts.size()));
-      for (const GgufName& name : kGgufExpertNames) {
+    const GgufExperts* moe = family_->experts;
+    if (moe && module == concat(moe->block, ".gate")) {
+      return put(concat("blk.", layer, ".", kGgufRouter, kind), info.shape, type_of(info.shape, kGgufRouter, 0),
+                 [this, info] { return tensors_.tensor(info.name); });
+    }
+    const std::string experts = moe ? concat(moe->block, ".experts.") : "";
+    if (moe && module.starts_with(experts)) {
+      const std::size_t end = module.find('.', experts.size());
+      const int64_t expert = std::stoll(module.substr(experts.size(), end - experts.size()));
+      for (const GgufName& name : moe->names) {
         if (module.substr(end + 1) != name.hugging_face) continue;
         experts_[concat("blk.", layer, ".", name.gguf, kind)][expert] = info.name;
         return;

@@ -14,14 +14,22 @@
 namespace easydel {
 namespace {
 
+// The family that it becomes, and the class of its language model.
+struct GgufFamily {
+  const char *model_type = nullptr, *class_name = nullptr;
+};
 struct Architecture {
   std::string_view name;
   bool pairs_rows;           // of q and k
   bool rotates_whole_heads;  // rope.dimension_count is the size of a head
+  GgufFamily dense, sparse;  // without and with experts
+  const GgufExperts* experts = nullptr;
 };
-constexpr std::array<Architecture, 3> kArchitectures{{{"llama", true, true},  //
-                                                      {"qwen2", false, false},
-                                                      {"qwen3", false, false}}};
+constexpr std::array<Architecture, 4> kArchitectures{
+    {{"llama", true, true, {"llama", "LlamaForCausalLM"}, {"mixtral", "MixtralForCausalLM"}, &kMixtralExperts},
+     {"qwen2", false, false, {"qwen2", "Qwen2ForCausalLM"}, {}},
+     {"qwen3", false, false, {"qwen3", "Qwen3ForCausalLM"}, {}},
+     {"qwen3moe", false, false, {}, {"qwen3_moe", "Qwen3MoeForCausalLM"}, &kQwenExperts}}};
 
 class Metadata {
  public:
@@ -148,7 +156,10 @@ Json gguf_config(const GgufFile& file) {
   const Metadata metadata(file);
   const int64_t length = metadata.count("context_length");
   const int64_t experts = metadata.experts();
-  Json config = Json::object({{"model_type", experts > 0 ? "mixtral" : std::string(metadata.architecture->name)}});
+  const GgufFamily& family = experts > 0 ? metadata.architecture->sparse : metadata.architecture->dense;
+  require<NotSupportedError>(family.model_type, "[GGUF] ", file.where(), ": ", metadata.architecture->name, " with ",
+                             experts, " experts is not supported.");
+  Json config = Json::object({{"model_type", family.model_type}});
   const int64_t blocks = metadata.count("block_count");
   require<FormatError>(blocks <= static_cast<int64_t>(file.infos().size()), "[GGUF] ", file.where(), ": ",
                        metadata.architecture->name, ".block_count is ", blocks, ", but there are ", file.infos().size(),
@@ -167,6 +178,10 @@ Json gguf_config(const GgufFile& file) {
   if (experts > 0) {
     config["num_local_experts"] = experts;
     config["num_experts_per_tok"] = metadata.count("expert_used_count");
+  }
+  if (metadata.architecture->experts == &kQwenExperts) {
+    config["moe_intermediate_size"] = metadata.count("expert_feed_forward_length");
+    config["norm_topk_prob"] = true;  // as llama.cpp computes it
   }
   config["rope_parameters"] = rope_parameters(file, metadata, length);
   // The table has as many rows as there are tokens; vocab_size is not always written.
@@ -188,10 +203,7 @@ Json gguf_config(const GgufFile& file) {
     config["quantization_config"] =
         Json::object({{"quant_method", "easydel"}, {"method", "int4"}, {"group_size", kBlock}});
   }
-  config["architectures"] = Json::array({experts > 0                              ? "MixtralForCausalLM"
-                                         : metadata.architecture->name == "qwen2" ? "Qwen2ForCausalLM"
-                                         : metadata.architecture->name == "qwen3" ? "Qwen3ForCausalLM"
-                                                                                  : "LlamaForCausalLM"});
+  config["architectures"] = Json::array({family.class_name});
   return config;
 }
 
@@ -257,9 +269,10 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
     const std::string name = in_block ? info.name.substr(second + 1, last - second - 1) : "";
     const std::string layer = in_block ? info.name.substr(first + 1, second - first - 1) : "";
     const std::string end = in_block ? info.name.substr(last) : "";
-    if (const std::string_view expert = hugging_face_name(kGgufExpertNames, name);
+    const GgufExperts* moe = metadata.architecture->experts;
+    if (const std::string_view expert = moe ? hugging_face_name(moe->names, name) : std::string_view();
         !expert.empty() && info.shape.size() == 3) {
-      const std::string experts = concat("model.layers.", layer, ".block_sparse_moe.experts.");
+      const std::string experts = concat("model.layers.", layer, ".", moe->block, ".experts.");
       const bool keeps = keeps_codes && (is_blocks(info) || is_int4(info));
       if (keeps && name == "ffn_down_exps") {
         add(info, experts + "down_proj", {info.name});
@@ -268,6 +281,8 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
       } else if (!keeps || name != "ffn_up_exps" || !gate_of(file, info)) {
         for (int64_t e = 0; e < info.shape[0]; ++e) add(info, concat(experts, e, ".", expert, end), {info.name, e});
       }
+    } else if (moe && name == kGgufRouter) {
+      add(info, concat("model.layers.", layer, ".", moe->block, ".gate", end), {info.name});
     } else if (const std::string_view known = hugging_face_name(kGgufLayerNames, name); !known.empty()) {
       const bool pairs = metadata.architecture->pairs_rows && !info.shape.empty();
       const int64_t heads = !pairs             ? 0

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/quantized/code_product.h"
 #include "easydel/quantization/methods/file_methods.h"
 #include "easydel/quantization/packed_products.h"
 
@@ -29,6 +30,14 @@ const at::Tensor& fp4_pairs() {
     return table;
   }();
   return pairs;
+}
+
+// From the codes, if there are kernels for them and x is only a few vectors.
+at::Tensor multiply_codes(const Method& method, operations::CodeFormat format, const at::Tensor& x,
+                          const LocalShard& held) {
+  const operations::FileCodes codes{format, held.parts[0], held.parts[1]};
+  if (held.cut || !operations::can_multiply_codes(x, codes)) return method.Method::multiply(x, held);
+  return operations::code_product(x, codes);
 }
 
 class Fp8 : public Method {
@@ -54,12 +63,20 @@ class Fp8 : public Method {
   }
 
   at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const override {
+    if (const at::Tensor values =
+            operations::unpack_codes({operations::CodeFormat::kFp8, held.parts[0], held.parts[1]}, begin, end);
+        values.defined())
+      return values;
     const at::Tensor bytes = held.parts[0].narrow(0, begin, end - begin).contiguous();
     const at::Tensor values = bytes.view(at::kFloat8_e4m3fn).to(at::kFloat);
     const at::Tensor scale = held.parts[1].narrow(0, begin, end - begin);
     if (settings_.group_size == 0) return values.mul_(scale.unsqueeze(1));
     grouped(values).mul_(scale.unsqueeze(-1));
     return values;
+  }
+
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
+    return multiply_codes(*this, operations::CodeFormat::kFp8, x, held);
   }
 
  private:
@@ -97,7 +114,15 @@ class Mxfp4 : public Method {
   }
 
   at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const override {
+    if (const at::Tensor values =
+            operations::unpack_codes({operations::CodeFormat::kMxfp4, held.parts[0], held.parts[1]}, begin, end);
+        values.defined())
+      return values;
     return mxfp4_values(held.parts[0].narrow(0, begin, end - begin), held.parts[1].narrow(0, begin, end - begin));
+  }
+
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
+    return multiply_codes(*this, operations::CodeFormat::kMxfp4, x, held);
   }
 };
 

@@ -2,6 +2,7 @@
 // of columns, as the files of AWQ and GPTQ have them.
 #include <ATen/ATen.h>
 
+#include "easydel/operations/quantized/code_product.h"
 #include "easydel/quantization/methods/file_methods.h"
 #include "easydel/quantization/methods/uint4.h"
 #include "easydel/quantization/packed_products.h"
@@ -31,6 +32,7 @@ class Uint4 : public Method {
   }
 
   at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const override {
+    if (const at::Tensor values = operations::unpack_codes(codes_of(held), begin, end); values.defined()) return values;
     const auto rows = [&](std::size_t part) { return held.parts[part].narrow(0, begin, end - begin); };
     // As codes around 8, and then moved to where their zero is.
     const at::Tensor values = int4_rows(rows(0), rows(1), settings_.group_size);
@@ -39,7 +41,17 @@ class Uint4 : public Method {
     return values;
   }
 
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
+    const operations::FileCodes codes = codes_of(held);
+    if (held.cut || !operations::can_multiply_codes(x, codes)) return Method::multiply(x, held);
+    return operations::code_product(x, codes);
+  }
+
  private:
+  static operations::FileCodes codes_of(const LocalShard& held) {
+    return {operations::CodeFormat::kUint4, held.parts[0], held.parts[1], held.parts[2]};
+  }
+
   QuantizeOptions settings_;
 };
 

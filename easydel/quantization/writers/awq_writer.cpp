@@ -45,7 +45,7 @@ class WrittenAwq final : public WrittenFormat {
  public:
   explicit WrittenAwq(FormatChoice choice) : choice_(std::move(choice)) {}
 
-  bool needs_text() const override { return true; }
+  Text text() const override { return Text::Needed; }
 
   Json config(const std::vector<std::string>& dense) const override {
     return Json::object({{"quant_method", "awq"},

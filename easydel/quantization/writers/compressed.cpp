@@ -1,4 +1,4 @@
-// compressed-tensors: int4 in groups, int8 and FP8 in rows.
+// compressed-tensors: int4 in groups, rounded as GPTQ does if there is a text, int8 and FP8 in rows.
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
@@ -18,6 +18,8 @@ class WrittenCompressed final : public WrittenFormat {
     require<ConfigError>(choice_.scheme == "int4" || choice_.group_size == 0, "[quantize] ", choice_.scheme,
                          " has one scale for each row and no groups; got the group size ", choice_.group_size, ".");
   }
+
+  Text text() const override { return choice_.scheme == "int4" ? Text::Optional : Text::Unused; }
 
   Json config(const std::vector<std::string>& dense) const override {
     const bool four = choice_.scheme == "int4", floats = choice_.scheme == "fp8";
@@ -41,13 +43,23 @@ class WrittenCompressed final : public WrittenFormat {
   }
 
   std::vector<std::pair<std::string, at::Tensor>> pack(const at::Tensor& matrix, DType dtype,
-                                                       const at::Tensor&) const override {
+                                                       const at::Tensor& hessian) const override {
     if (choice_.scheme == "fp8") {
       const at::Tensor scale = matrix.abs().amax({1}, true).clamp_min_(1e-8).div_(448.0).to(dtype);
       const at::Tensor codes = (matrix / scale.to(at::kFloat)).clamp_(-448, 448).to(at::kFloat8_e4m3fn);
       return {{"weight", codes}, {"weight_scale", scale}};
     }
     const bool four = choice_.scheme == "int4";
+    const auto packed_words = [&](const at::Tensor& codes, const at::Tensor& scale) {
+      return std::vector<std::pair<std::string, at::Tensor>>{
+          {"weight_packed", pack_words(codes, 4)},
+          {"weight_scale", scale.to(dtype)},
+          {"weight_shape", at::tensor({matrix.size(0), matrix.size(1)}, at::kLong)}};
+    };
+    if (four && hessian.defined()) {
+      const RoundedColumns rounded = round_columns(matrix, hessian, checked_group(choice_, matrix.size(1)), dtype);
+      return packed_words(rounded.codes, rounded.scales);
+    }
     const int64_t group = four ? checked_group(choice_, matrix.size(1)) : matrix.size(1), half = four ? 8 : 128;
     const at::Tensor scale = symmetric_scales(matrix, four ? 4 : 8, group, dtype);
     const at::Tensor codes = (matrix.view({matrix.size(0), -1, group}) / scale.unsqueeze(-1))
@@ -55,9 +67,7 @@ class WrittenCompressed final : public WrittenFormat {
                                  .clamp_(-half, half - 1)
                                  .view(matrix.sizes());
     if (!four) return {{"weight", codes.to(at::kChar)}, {"weight_scale", scale.to(dtype)}};
-    return {{"weight_packed", pack_words(codes.add(8).to(at::kByte), 4)},
-            {"weight_scale", scale.to(dtype)},
-            {"weight_shape", at::tensor({matrix.size(0), matrix.size(1)}, at::kLong)}};
+    return packed_words(codes.add(8).to(at::kByte), scale);
   }
 
  private:

@@ -10,26 +10,32 @@ namespace easydel::quantization {
 namespace {
 
 constexpr int64_t kColumnsAtOnce = 128;
-constexpr double kDamping = 0.01;  // of the mean diagonal
+// Parts of the mean diagonal that are added to it: more, where sums of large and small inputs left no positive matrix.
+constexpr double kDampings[] = {0.01, 0.1, 1.0};
 
 // The upper Cholesky factor of the inverse, in float64.
 at::Tensor inverse_factor(const at::Tensor& hessian) {
-  at::Tensor h = hessian.to(at::kDouble).clone();
-  const at::Tensor diagonal = h.diagonal();
-  diagonal.masked_fill_(diagonal.eq(0), 1.0);  // of inputs that were never seen
-  diagonal.add_(kDamping * diagonal.mean().item<double>());
-  const at::Tensor inverse = at::cholesky_inverse(at::linalg_cholesky(h));
-  return at::linalg_cholesky(inverse, /*upper=*/true);
+  const at::Tensor given = hessian.to(at::kDouble).clone();
+  given.diagonal().masked_fill_(given.diagonal().eq(0), 1.0);  // of inputs that were never seen
+  const double mean = given.diagonal().mean().item<double>();
+  for (const double damping : kDampings) {
+    const at::Tensor damped = given.clone();
+    damped.diagonal().add_(damping * mean);
+    const auto [lower, failed] = at::linalg_cholesky_ex(damped);
+    if (failed.item<int>() != 0) continue;
+    const auto [upper, failed_too] = at::linalg_cholesky_ex(at::cholesky_inverse(lower), /*upper=*/true);
+    if (failed_too.item<int>() == 0) return upper;
+  }
+  fail<ConfigError>("[quantize] the calibration text gives a layer inputs whose second moments cannot be inverted; ",
+                    "their mean is ", mean, ". Use another text, or a format without calibration.");
 }
 
-struct Rounded {
-  at::Tensor codes;   // uint8 [out, in], around 8
-  at::Tensor scales;  // float32 [out, groups]
-};
+}  // namespace
 
-Rounded round_columns(const at::Tensor& matrix, const at::Tensor& hessian, int64_t group) {
-  const at::Tensor weights = matrix.to(at::kDouble).clone(), factor = inverse_factor(hessian);
+RoundedColumns round_columns(const at::Tensor& matrix, const at::Tensor& hessian, int64_t group, DType dtype) {
   const int64_t rows = matrix.size(0), columns = matrix.size(1);
+  const at::Tensor weights = matrix.to(at::kDouble).clone(),
+                   factor = inverse_factor(hessian.defined() ? hessian : at::eye(columns));
   const at::Tensor codes = at::empty({rows, columns}, at::kByte),
                    scales = at::empty({rows, columns / group}, at::kFloat);
   for (int64_t begin = 0; begin < columns; begin += kColumnsAtOnce) {
@@ -46,7 +52,7 @@ Rounded round_columns(const at::Tensor& matrix, const at::Tensor& hessian, int64
         if (inside < group && c > 0)
           ahead.narrow(1, inside, group - inside)
               .sub_(errors.narrow(1, 0, c).mm(factor.narrow(0, begin, c).narrow(1, begin + count, group - inside)));
-        scales.select(1, column / group).copy_(symmetric_scales(ahead.to(at::kFloat), 4, group, float16).view({rows}));
+        scales.select(1, column / group).copy_(symmetric_scales(ahead.to(at::kFloat), 4, group, dtype).view({rows}));
       }
       const at::Tensor scale = scales.select(1, column / group).to(at::kDouble);
       const at::Tensor value = block.select(1, c), code = (value / scale).round_().clamp_(-8, 7);
@@ -64,11 +70,13 @@ Rounded round_columns(const at::Tensor& matrix, const at::Tensor& hessian, int64
   return {codes, scales};
 }
 
+namespace {
+
 class WrittenGptq final : public WrittenFormat {
  public:
   explicit WrittenGptq(FormatChoice choice) : choice_(std::move(choice)) {}
 
-  bool needs_text() const override { return true; }
+  Text text() const override { return Text::Needed; }
 
   Json config(const std::vector<std::string>& dense) const override {
     Json json = Json::object({{"quant_method", "gptq"},
@@ -86,7 +94,7 @@ class WrittenGptq final : public WrittenFormat {
     const int64_t rows = matrix.size(0), columns = matrix.size(1), group = checked_group(choice_, columns);
     require<ConfigError>(rows % 8 == 0, "[quantize] gptq packs eight zero points in a word; a matrix has ", rows,
                          " rows.");
-    const Rounded rounded = round_columns(matrix, hessian.defined() ? hessian : at::eye(columns), group);
+    const RoundedColumns rounded = round_columns(matrix, hessian, group, float16);
     return {{"qweight", pack_words(rounded.codes, 4).t().contiguous()},
             {"qzeros", pack_words(at::full({columns / group, rows}, 7, at::kByte), 4)},
             {"scales", rounded.scales.t().to(at::kHalf).contiguous()},

@@ -49,7 +49,7 @@ int64_t checked_group(const FormatChoice& choice, int64_t columns) {
   const int64_t group = choice.group_size == 0 ? kWrittenBlock : choice.group_size;
   require<ConfigError>(group > 0 && group % 32 == 0 && columns % group == 0, "[quantize] the group size of ",
                        choice.format, " must be a multiple of 32 that divides the ", columns,
-                       " columns of every matrix; got ", group, ".");
+                       " columns of every matrix; got ", group, ". Give another with --group-size.");
   return group;
 }
 

@@ -30,7 +30,8 @@ class WrittenFormat {
   // ConfigError if the sizes do not fit.
   virtual std::vector<std::pair<std::string, at::Tensor>> pack(const at::Tensor& matrix, DType dtype,
                                                                const at::Tensor& hessian) const = 0;
-  virtual bool needs_text() const { return false; }
+  enum class Text : uint8_t { Unused, Optional, Needed };  // for calibration
+  virtual Text text() const { return Text::Unused; }
 };
 
 // ConfigError lists the known formats and schemes.
@@ -43,6 +44,13 @@ std::unique_ptr<const WrittenFormat> make_written_awq(const FormatChoice& choice
 
 // Scales [out, groups] of codes from -2^(bits - 1), each the best of several by squared error; in `dtype`'s precision.
 at::Tensor symmetric_scales(const at::Tensor& matrix, int64_t bits, int64_t group, DType dtype);
+// GPTQ's: columns are rounded one after the other, and those that follow make up for the errors. A hessian that is not
+// defined counts all inputs alike.
+struct RoundedColumns {
+  at::Tensor codes;   // uint8 [out, in], 4 bits around 8
+  at::Tensor scales;  // float32 [out, groups], in `dtype`'s precision
+};
+RoundedColumns round_columns(const at::Tensor& matrix, const at::Tensor& hessian, int64_t group, DType dtype);
 // The group's size, checked; ConfigError if it does not divide the columns.
 int64_t checked_group(const FormatChoice& choice, int64_t columns);
 

@@ -1,4 +1,5 @@
-// The CPU kernels for rows of GGUF's blocks, as a table of functions for each instruction set.
+// The CPU kernels for rows of GGUF's blocks and of the codes of other published files, as a table of functions for each
+// instruction set.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,20 @@ struct BlockArgs {
   int64_t y_row = 0;
 };
 
+// The same for codes with scales of their own: uint4 (float16 scales and zero points), mxfp4 (exponents as bytes, and
+// in each 32 columns of x the even ones first) and fp8 (float32 scales).
+struct CodeArgs {
+  const uint8_t* codes = nullptr;  // consecutive rows of `row_bytes`
+  int64_t row_bytes = 0;
+  const void* scales = nullptr;               // [rows, groups]
+  const uint8_t* zeros = nullptr;             // [rows, groups]
+  int64_t group = 0, groups = 0;              // columns of a group, a multiple of 32, and groups of a row
+  const float *x = nullptr, *sums = nullptr;  // [vectors, group * groups]; uint4: of each group, [vectors, groups]
+  int64_t vectors = 0;
+  float* y = nullptr;  // [vectors, rows], y_row apart
+  int64_t y_row = 0;
+};
+
 // Every kernel works on rows [begin, end), to be called from a parallel loop.
 struct BlockKernels {
   int64_t most_vectors;  // with more, decoding a matrix once and a library's product are faster
@@ -23,6 +38,12 @@ struct BlockKernels {
   void (*q4_k)(const BlockArgs&, int64_t begin, int64_t end);
   void (*q5_k)(const BlockArgs&, int64_t begin, int64_t end);
   void (*q6_k)(const BlockArgs&, int64_t begin, int64_t end);
+  void (*uint4)(const CodeArgs&, int64_t begin, int64_t end);
+  void (*mxfp4)(const CodeArgs&, int64_t begin, int64_t end);
+  void (*fp8)(const CodeArgs&, int64_t begin, int64_t end);
+  void (*unpack_uint4)(const CodeArgs&, int64_t begin, int64_t end, float* out);
+  void (*unpack_mxfp4)(const CodeArgs&, int64_t begin, int64_t end, float* out);
+  void (*unpack_fp8)(const CodeArgs&, int64_t begin, int64_t end, float* out);
 };
 
 const BlockKernels& blocks();
