@@ -61,8 +61,10 @@ def load(directory: str):
     raise SystemExit(f"{directory} has no library of llama.cpp for {kind}: libggml-cpu-{{{','.join(LLAMA_LIBRARIES[kind])}}}.so")
 
 
-def decode(directory: str, path: str, threads: int, sequences: int, prompt: int, new: int, rounds: int) -> dict:
+def decode(directory: str, path: str, threads: int, sequences: int, prompt: int, new: int, rounds: int,
+           processor_time: bool = False) -> dict:
     """So many sequences in a batch, in this process. Logits are computed, and no token is chosen from them."""
+    clock = time.process_time if processor_time else time.perf_counter
     llama = load(directory)
     model = llama.llama_model_load_from_file(path.encode(), llama.llama_model_default_params())
     assert model, "llama.cpp did not load the model"
@@ -90,12 +92,12 @@ def decode(directory: str, path: str, threads: int, sequences: int, prompt: int,
     whole = prefill = decoding = 1e30
     for _ in range(rounds):
         llama.llama_memory_clear(llama.llama_get_memory(context), True)
-        start = time.perf_counter()
+        start = clock()
         step([(token(s, p), p, s, p == prompt - 1) for s in range(sequences) for p in range(prompt)])
-        middle = time.perf_counter()
+        middle = clock()
         for p in range(prompt, prompt + new - 1):
             step([(token(s, p), p, s, True) for s in range(sequences)])
-        end = time.perf_counter()
+        end = clock()
         whole, prefill, decoding = min(whole, end - start), min(prefill, middle - start), min(decoding, end - middle)
     logits = llama.llama_get_logits_ith(context, sequences - 1)
     assert any(logits[i] != 0 for i in range(100)), "llama.cpp computed nothing"

@@ -97,6 +97,46 @@ TEST(GgufBlocks, AreMultipliedStraightByEveryKernel) {
   }
 }
 
+TEST(GgufBlocks, AreMultipliedWithOneSplitVector) {
+  at::manual_seed(2);
+  const GgmlType& type = *find_ggml_type("Q4_K");
+  const auto list = operations::kernels::blocks_available();
+  int tested = 0;
+  for (const int64_t count : {1, 5}) {
+    const at::Tensor blocks = random_blocks(type, 37, count), dense = reference(type, blocks).to(at::kDouble);
+    const at::Tensor x = at::randn({count, 256}).mul_(at::pow(10.0, at::arange(count).unsqueeze(1))).view({-1});
+    for (int i = 0; i < list.count; ++i) {
+      const auto& table = *list.tables[i];
+      if (!table.split_q4_k) continue;
+      ++tested;
+      const at::Tensor digits = at::empty({count, 2, 256}, at::kChar), scales = at::empty({count});
+      table.split_x(x.const_data_ptr<float>(), 256 * count, digits.mutable_data_ptr<int8_t>(),
+                    scales.mutable_data_ptr<float>());
+      const at::Tensor parts = digits.to(at::kDouble), each = scales.to(at::kDouble).unsqueeze(1);
+      const at::Tensor rounded = ((parts.select(1, 0) * 256 + parts.select(1, 1)) * each).view({-1});
+      const at::Tensor largest = x.view({count, 256}).abs().amax(1, true).to(at::kDouble);
+      EXPECT_TRUE(((rounded - x).abs().view({count, 256}) <= largest / 65278 * 1.001).all().item<bool>()) << i;
+      const at::Tensor sums = x.view({-1, 32}).sum(1), y = at::empty({37});
+      operations::kernels::BlockArgs args;
+      args.blocks = blocks.const_data_ptr<uint8_t>();
+      args.row_bytes = blocks.size(1) * blocks.size(2);
+      args.sums = sums.const_data_ptr<float>();
+      args.digits = digits.const_data_ptr<int8_t>();
+      args.scales = scales.const_data_ptr<float>();
+      args.width = 256 * count;
+      args.vectors = 1;
+      args.y = y.mutable_data_ptr<float>();
+      table.split_q4_k(args, 0, 20);
+      table.split_q4_k(args, 20, 37);
+      const at::Tensor expected = at::mv(dense, x.to(at::kDouble)), size = at::mv(dense.abs(), x.abs().to(at::kDouble));
+      // Codes without their minima are larger than the weights.
+      const at::Tensor lost = at::mv(dense.abs(), (rounded - x).abs()) + 1e-6 * size + 1e-9;
+      EXPECT_TRUE(((y - expected).abs() <= 8 * lost).all().item<bool>()) << i;
+    }
+  }
+  EXPECT_EQ(tested > 0, list.count > 1);
+}
+
 class GgufModelFile : public testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -18,7 +18,8 @@ BlockShape block_shape(BlockFormat format);
 int64_t most_block_vectors();
 
 // x [..., in] of any float type on the CPU times the transposed rows: blocks uint8 [out, in / elements, bytes]. The
-// result has x's type; sums are in float32. Not differentiable.
+// result has x's type; sums are in float32. Not differentiable. One vector is rounded to 16 bits for Q4_K, where the
+// CPU has integer products of vectors (AVX2): by at most max|x| / 65278 of each 256 elements.
 at::Tensor block_product(const at::Tensor& x, const at::Tensor& blocks, BlockFormat format);
 
 }  // namespace easydel::operations

@@ -15,6 +15,9 @@ struct BlockArgs {
   int64_t width = 0, vectors = 0;
   float* y = nullptr;  // [vectors, rows], y_row apart
   int64_t y_row = 0;
+  // One vector that split_x has split, for the kernels that read it so.
+  const int8_t* digits = nullptr;  // [width / 256, 2, 256]
+  const float* scales = nullptr;   // [width / 256]
 };
 
 // The same for codes with scales of their own: uint4 (float16 scales and zero points), mxfp4 (exponents as bytes, and
@@ -44,13 +47,19 @@ struct BlockKernels {
   void (*unpack_uint4)(const CodeArgs&, int64_t begin, int64_t end, float* out);
   void (*unpack_mxfp4)(const CodeArgs&, int64_t begin, int64_t end, float* out);
   void (*unpack_fp8)(const CodeArgs&, int64_t begin, int64_t end, float* out);
+  // Products of integers with one vector; null: there are none.
+  void (*split_q4_k)(const BlockArgs&, int64_t begin, int64_t end);
+  // x in 16 bits: 256 elements have a scale, and an element is scale * (256 * first digit + second digit). It is off by
+  // at most max|x| / 65278 of the 256.
+  void (*split_x)(const float* x, int64_t width, int8_t* digits, float* scales);
 };
+constexpr int64_t kSplitElements = 256;
 
 const BlockKernels& blocks();
 
 // Every table that this machine can run and EASYDEL_CPU allows, widest last.
 struct BlockKernelList {
-  const BlockKernels* tables[3];
+  const BlockKernels* tables[5];
   int count;
 };
 BlockKernelList blocks_available();

@@ -172,18 +172,6 @@ void nibbles_times_int8(const PackedArgs& args, int64_t begin, int64_t end, floa
   }
 }
 
-// max|x|, or a NaN where x is not finite.
-inline float largest_of(const float* x, int64_t count) {
-  float largest = 0, poison = 0;
-#pragma omp simd reduction(max : largest) reduction(+ : poison)
-  for (int64_t i = 0; i < count; ++i) {
-    const float size = __builtin_fabsf(x[i]);
-    largest = size > largest ? size : largest;
-    poison += x[i] * 0.0f;
-  }
-  return poison == 0 ? largest : poison;
-}
-
 void quantize_rows(const QuantizeArgs& args, int64_t begin, int64_t end) {
   const int64_t group = args.width / args.groups;
   float of_row = 0;

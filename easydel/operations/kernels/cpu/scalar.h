@@ -62,6 +62,18 @@ inline f16 to_f16(float value) {
   return {static_cast<uint16_t>(sign | ((m + 0xfffu + ((m >> 13) & 1u)) >> 13))};
 }
 
+// max|x|, or a NaN where x is not finite.
+inline float largest_of(const float* x, int64_t count) {
+  float largest = 0, poison = 0;
+#pragma omp simd reduction(max : largest) reduction(+ : poison)
+  for (int64_t i = 0; i < count; ++i) {
+    const float size = __builtin_fabsf(x[i]);
+    largest = size > largest ? size : largest;
+    poison += x[i] * 0.0f;
+  }
+  return poison == 0 ? largest : poison;
+}
+
 #if defined(__AVX2__)
 inline float sum_of_eight(__m256 x) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
