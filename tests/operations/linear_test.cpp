@@ -91,7 +91,7 @@ TEST(Linear, EqualsTorchForAFewVectors) {
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     const double tolerance = type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : 0.02;
     for (const int64_t width : {1, 15, 64, 100, 577}) {
-      for (const int64_t vectors : {1, 3, 4, 5}) {
+      for (const int64_t vectors : {1, 3, 4, 5, 10, 63}) {
         const Tensor x = at::randn({vectors, 1, width}).to(type);
         std::vector<LinearMap> maps;
         for (const int64_t rows : {1, 700, 33})
@@ -106,6 +106,19 @@ TEST(Linear, EqualsTorchForAFewVectors) {
         }
       }
     }
+  }
+}
+
+TEST(Linear, HasTheSameBitsWithGradientsAndWithout) {
+  at::manual_seed(2);
+  for (const int64_t vectors : {5, 8, 17, 63, 64, 100}) {
+    const Tensor x = at::randn({vectors, 77}), bias = at::randn({45});
+    const Tensor weight = at::randn({45, 77}).requires_grad_();
+    const Tensor with = operations::linear(x, weight, bias);
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(with.requires_grad());
+    EXPECT_TRUE(with.equal(operations::linear(x, weight, bias))) << vectors;
+    EXPECT_TRUE(with.equal(linears(x, {{weight, bias}})[0])) << vectors;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "easydel/operations/kernels/cpu/dispatch.h"
 #include "easydel/operations/kernels/cpu/float_product.h"
 
 namespace easydel::operations {
@@ -117,6 +118,57 @@ TEST(FloatProduct, PropagatesNan) {
           70,
           40});
   EXPECT_TRUE(c.allclose(at::mm(a, b), 0, 0, /*equal_nan=*/true));
+}
+
+TEST(SomeVectors, EqualTorchInEveryInstructionSet) {
+  at::manual_seed(4);
+  const kernels::KernelList list = kernels::available();
+  int64_t tried = 0;
+  for (int64_t i = 0; i < list.count; ++i) {
+    const auto kernel = list.tables[i]->some_vectors;
+    if (!kernel) continue;
+    ++tried;
+    for (const int64_t width : {1, 7, 8, 16, 31, 100, 577}) {
+      for (const int64_t vectors : {5, 6, 7, 8, 63}) {
+        for (const int64_t rows : {1, 3, 4, 33}) {
+          const Tensor w = at::randn({rows, width}), x = at::randn({vectors, width}), bias = at::randn({rows});
+          const Tensor whole = at::empty({vectors, rows}), parts = at::empty({vectors, rows});
+          const auto args = [&](const Tensor& y) {
+            return kernels::GemvArgs{w.const_data_ptr(),
+                                     x.const_data_ptr(),
+                                     bias.const_data_ptr(),
+                                     y.mutable_data_ptr(),
+                                     width,
+                                     vectors,
+                                     rows};
+          };
+          kernel(args(whole), 0, rows);
+          for (int64_t row = 0; row < rows; ++row) kernel(args(parts), row, row + 1);
+          EXPECT_TRUE(whole.equal(parts)) << "a sum must not depend on the rows beside it";
+          const Tensor want = at::linear(x.to(at::kDouble), w.to(at::kDouble), bias.to(at::kDouble));
+          EXPECT_TRUE(is_close(whole.to(at::kDouble), want, {1e-5, 1e-5 * std::sqrt(double(width))}))
+              << list.tables[i]->instruction_set << " " << width << " " << vectors << " " << rows;
+        }
+      }
+    }
+  }
+  if (tried == 0) GTEST_SKIP() << "needs AVX2";
+}
+
+TEST(SomeVectors, GiveTheSameBitsForAnyNumberOfThreadsAndAnyPartOfTheWeight) {
+  if (!kernels::some_vectors_preferred()) GTEST_SKIP() << "torch's libraries multiply here, and promise less";
+  const int threads = at::get_num_threads();
+  at::manual_seed(5);
+  const Tensor x = at::randn({9, 1000}), w = at::randn({301, 1000}), bias = at::randn({301});
+  at::set_num_threads(1);
+  const Tensor y = dense_product(x, w, bias);
+  EXPECT_TRUE(y.narrow(1, 0, 150).equal(dense_product(x, w.narrow(0, 0, 150), bias.narrow(0, 0, 150))));
+  EXPECT_TRUE(y.narrow(0, 0, 6).equal(dense_product(x.narrow(0, 0, 6), w, bias)));
+  for (const int count : {2, 3}) {
+    at::set_num_threads(count);
+    EXPECT_TRUE(y.equal(dense_product(x, w, bias))) << count << " threads";
+  }
+  at::set_num_threads(threads);
 }
 
 TEST(MultiplyInto, GivesTheSameBitsForAnyNumberOfThreads) {

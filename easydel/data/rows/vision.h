@@ -13,11 +13,11 @@ namespace easydel::data {
 
 struct VisionOptions {
   CodecOptions codec;
-  TextLimit limit;  // a cut that takes a token of an image is refused
+  TextLimit limit;                      // a cut that takes a token of an image is refused
   std::string image_token = "<image>";  // where an image stands in a text
   std::string feature_token = "";       // what the image becomes is made of; empty: the same
-  bool add_special_tokens = true;    // to a prompt and a completion that are texts
-  bool completion_only_loss = true;  // of rows with prompt and completion
+  bool add_special_tokens = true;       // to a prompt and a completion that are texts
+  bool completion_only_loss = true;     // of rows with prompt and completion
 };
 
 // The values of a row's images: those of the list "images", else "image", else none.

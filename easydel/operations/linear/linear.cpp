@@ -187,7 +187,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::st
     return multiply_few_vectors(x, one)[0];
   const bool casts =
       weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
-  if (!casts && !inside_checkpoint() && !has_own_product(x, used)) return at::linear(x, used, bias);
+  const bool own = has_own_product(x, used);
+  if (!casts && !inside_checkpoint() && !own) return at::linear(x, used, bias);
+  if (own && is_plain(x, {weight, bias, name, storage})) return dense_product(x, used, bias);
   return Linear::apply(x, weight, kernels::as_optional(bias), name, storage);
 }
 

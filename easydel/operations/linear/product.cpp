@@ -16,12 +16,42 @@ using at::Tensor;
 using kernels::FloatMatrix;
 using kernels::FloatProduct;
 
-constexpr int64_t kMinRows = 64;  // of a weight's input: below, memory decides
+constexpr int64_t kMinRows = 64;     // of a weight's input: below, memory decides
+constexpr int64_t kSomeVectors = 5;  // from so many rows on, up to kMinRows, each is a vector that the weight meets
+constexpr int64_t kUnitBytes = 128 << 10;  // of a weight, for a thread at a time: memory serves some threads late
 constexpr int64_t kMinWork = 64 * 64 * 64;
 
 bool is_own(const Tensor& x) {
   return x.scalar_type() == at::kFloat && x.is_cpu() && x.layout() == at::kStrided && !x.is_conj() && !x.is_neg() &&
          kernels::float_product_preferred() != nullptr;
+}
+
+bool are_some_vectors(const Tensor& rows, const Tensor& weight) {
+  const auto fits = [](const Tensor& x) {
+    return x.scalar_type() == at::kFloat && x.is_cpu() && x.layout() == at::kStrided && !x.is_neg();
+  };
+  if (rows.dim() < 1 || rows.size(-1) == 0 || weight.dim() != 2 || !fits(rows) || !fits(weight)) return false;
+  const int64_t count = rows.numel() / rows.size(-1);
+  return count >= kSomeVectors && count < kMinRows && weight.is_contiguous() && weight.numel() > 0 &&
+         kernels::some_vectors_preferred();
+}
+
+void multiply_some_vectors(const Tensor& rows, const Tensor& weight, const Tensor& bias, Tensor& y) {
+  const Tensor x = rows.contiguous();
+  const int64_t width = x.size(-1), outputs = weight.size(0);
+  const kernels::GemvArgs args{weight.const_data_ptr(),
+                               x.const_data_ptr(),
+                               bias.defined() ? bias.const_data_ptr() : nullptr,
+                               y.mutable_data_ptr(),
+                               width,
+                               x.numel() / width,
+                               outputs};
+  const auto kernel = kernels::some_vectors_preferred();
+  const int64_t unit = std::max<int64_t>(4, kUnitBytes / static_cast<int64_t>(sizeof(float)) / width / 4 * 4);
+  for_units(static_cast<std::size_t>((outputs + unit - 1) / unit), [&](std::size_t i) {
+    const int64_t begin = static_cast<int64_t>(i) * unit;
+    kernel(args, begin, std::min(outputs, begin + unit));
+  });
 }
 
 bool is_own(const Factor& x) {
@@ -192,16 +222,22 @@ bool has_own_kernel(const Tensor& rows) {
   return is_own(rows) && rows.dim() >= 2 && rows.size(-1) > 0 && rows.numel() >= kMinRows * rows.size(-1);
 }
 
-bool has_own_product(const Tensor& rows, const Tensor& weight) { return has_own_kernel(rows) || widens(rows, weight); }
+bool has_own_product(const Tensor& rows, const Tensor& weight) {
+  return has_own_kernel(rows) || are_some_vectors(rows, weight) || widens(rows, weight);
+}
 
 Tensor dense_product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
-  const bool widened = widens(rows, weight);
-  if (!widened && (!has_own_kernel(rows) || !is_own(weight) || weight.numel() == 0))
+  const bool widened = widens(rows, weight), vectors = are_some_vectors(rows, weight);
+  if (!widened && !vectors && (!has_own_kernel(rows) || !is_own(weight) || weight.numel() == 0))
     return at::linear(rows, weight, bias);
   const Tensor flat = rows.reshape({-1, rows.size(-1)}), given = bias.defined() ? bias.contiguous() : bias;
   std::vector<int64_t> shape = rows.sizes().vec();
   shape.back() = weight.size(0);
-  const Tensor y = at::empty(shape, rows.options());
+  Tensor y = at::empty(shape, rows.options());
+  if (vectors) {
+    multiply_some_vectors(flat, weight, given, y);
+    return y;
+  }
   if (widened) {
     multiply_widened(y.view({flat.size(0), weight.size(0)}), flat, weight.t(), /*adds=*/false,
                      given.defined() ? given.expand({flat.size(0), weight.size(0)}) : given);

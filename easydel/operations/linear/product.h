@@ -2,7 +2,7 @@
 // without instructions for bfloat16 or float16, matrices of them are widened in parts, multiplied in float32, and the
 // result is rounded once. No gradient flows through these; operations::linear is the differentiable one. The family, by
 // how the weights are kept:
-//   dense_product     floats (here); its float32 kernel is kernels/cpu/float_product.h
+//   dense_product     floats (here); its float32 kernels are kernels/cpu/float_product.h and some_vectors_kernels.h
 //   packed_product    int8, nf4 or int4 codes with scales (quantized/packed_product.h)
 //   block_product     GGUF's blocks (quantized/block_product.h)
 //   grouped_product   floats, one matrix for each expert (moe/grouped_product.h)
@@ -19,7 +19,7 @@ namespace easydel::operations {
 
 // Whether our float32 kernel is used for these rows and a weight.
 bool has_own_kernel(const at::Tensor& rows);
-// Whether dense_product is more than torch's linear: our kernel, or 16 bits that are widened.
+// Whether dense_product is more than torch's linear: a kernel of ours, or 16 bits that are widened.
 bool has_own_product(const at::Tensor& rows, const at::Tensor& weight);
 
 // rows [..., n] and weight [m, n], of any strides: rows times the transposed weight, plus the bias [m] where there is

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "easydel/core/cpu.h"
+#include "easydel/operations/kernels/cpu/dispatch.h"
 
 #if defined(EASYDEL_X86_KERNELS)
 #include <cpuid.h>
@@ -37,6 +38,11 @@ FloatProductKernel float_product_preferred() {
   return prefers ? float_product_available() : nullptr;
 }
 
+SomeVectorsKernel some_vectors_preferred() {
+  static const bool prefers = is_amd();
+  return prefers ? active().some_vectors : nullptr;
+}
+
 bool multiplies_bfloat16() {
   static const bool has = use_cpu_kind(CpuKind::kAvx512) && __builtin_cpu_supports("avx512bf16");
   return has;
@@ -49,6 +55,7 @@ bool multiplies_float16() {
 #else
 FloatProductKernel float_product_available() { return nullptr; }
 FloatProductKernel float_product_preferred() { return nullptr; }
+SomeVectorsKernel some_vectors_preferred() { return nullptr; }
 bool multiplies_bfloat16() { return true; }
 bool multiplies_float16() { return true; }
 #endif

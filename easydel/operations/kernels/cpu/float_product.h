@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "easydel/operations/kernels/cpu/kernels.h"
+
 namespace easydel::operations::kernels {
 
 struct FloatMatrix {
@@ -42,6 +44,10 @@ using FloatProductKernel = void (*)(const FloatProduct&);
 FloatProductKernel float_product_available();  // null where the instructions are missing
 // Null also where torch's own libraries are as fast: MKL uses only its AVX2 kernels on AMD processors.
 FloatProductKernel float_product_preferred();
+
+// The kernel for 5 to 63 vectors (kernels.h); null where the instructions are missing or torch's libraries are as fast.
+using SomeVectorsKernel = void (*)(const GemvArgs&, int64_t begin, int64_t end);
+SomeVectorsKernel some_vectors_preferred();
 
 // Whether there are instructions for products of such elements. Where not, torch's products of them take several times
 // as long as those of float32.

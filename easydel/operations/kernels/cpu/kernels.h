@@ -128,6 +128,9 @@ struct Kernels {
   AccKernels acc32, acc64;
   // attend_run over int8 rows followed by their scales, for float32 queries.
   decltype(ElementKernels::attend_run) attend_codes;
+  // gemv of float32 elements for 5 and more vectors; null: the instructions are missing. Any split of the rows gives
+  // the same bits.
+  decltype(ElementKernels::gemv) some_vectors;
 };
 
 }  // namespace easydel::operations::kernels
