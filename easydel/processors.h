@@ -1,4 +1,4 @@
-// Images and recordings: decoding them, and the steps before a model sees or hears them.
+// Images and recordings: decoding them, and preprocessing them for a model.
 #pragma once
 
 #include "easydel/processors/auto_processor.h"

@@ -26,7 +26,7 @@ struct LayerKeys {
   int64_t window = 0;  // 0: no window
   // Above 0: values are this many leading features of the keys, as in latent attention, and are stored once.
   int64_t value_dim = 0;
-  int64_t chunk = 0;  // a token sees its own chunk of so many, counted from where its row begins; 0: all
+  int64_t chunk = 0;  // attention within chunks of this many tokens, counted from the start of the row; 0: off
 
   // Whether values are a part of the keys. int8 codes cannot be sliced that way: NotSupportedError.
   bool is_latent(DType stored) const;
@@ -41,7 +41,7 @@ class CacheMetadata {
   virtual ~CacheMetadata() = default;
 };
 
-// The slot of a step's only token in its only row, and what it sees.
+// The slot of a step's only token in its only row, and the keys that it attends to.
 struct CacheSlot {
   operations::KeyBlocks keys;
   operations::KeySpan span;

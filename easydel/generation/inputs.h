@@ -31,7 +31,7 @@ at::Tensor check_prompt(const BaseModule& module, const at::Tensor& input_ids, s
                         int64_t batch = 1);
 
 // The inputs of the first step: a mask where there is padding, found by pad_token_id when it is not given (and when
-// that is no end token), and positions that do not count it. Each prompt becomes `copies` rows, one after the other.
+// that is not an end token), and positions that do not count it. Each prompt becomes `copies` consecutive rows.
 ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const PromptInputs& given,
                                           std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
                                           int64_t copies = 1);

@@ -17,7 +17,7 @@ class BaseModule;
 struct OperationsCacheOptions {
   int64_t batch_size = 1;
   int64_t max_length = 0;
-  at::Tensor starts = {};  // [batch_size]: the first slot of each row that is no padding
+  at::Tensor starts = {};  // [batch_size]: the first slot of each row that is not padding
   std::optional<int64_t> page_size = {};
   double hbm_utilization = 0.9;
 };

@@ -1,4 +1,4 @@
-// Weights that files hold and nobody draws or trains: they follow from a config.
+// Weights in files that are neither initialized randomly nor trained: they follow from a config.
 #pragma once
 
 #include <ATen/core/Tensor.h>

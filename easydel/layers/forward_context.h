@@ -35,8 +35,8 @@ struct ForwardContext {
 
   // Shared by the layers with this window, so that its matrix is computed once. 0: no window.
   const MaskInfo& windowed_mask(int64_t window) const;
-  // The same where tokens see their own chunk of so many, counted from a row's first token or a document's. Without a
-  // cache, whose layers know their chunks.
+  // The same with attention within chunks of this many tokens, counted from a row's first token or a document's.
+  // Without a cache, whose layers know their chunks.
   const MaskInfo& chunked_mask(int64_t chunk) const;
   // Dropout with a key that depends only on the position; x unchanged when p is 0 or there is no key.
   at::Tensor dropout(const at::Tensor& x, double p, std::string_view place, int64_t layer) const;

@@ -1,4 +1,4 @@
-// Positions as sines and cosines: a table that files hold and nobody trains.
+// Sinusoidal position embeddings: a table that files hold and that is not trained.
 #pragma once
 
 #include "easydel/layers/computed_weights.h"

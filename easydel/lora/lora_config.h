@@ -33,7 +33,7 @@ struct LoraConfig {
   std::vector<std::string> modules_to_save = {};  // ends of paths of modules that are trained and saved as they are
   Json file = {};                                 // all keys of the file that it was read from
 
-  // FormatError names the key; NotSupportedError when it asks for what there is not: another peft_type, biases, ….
+  // FormatError names the key; NotSupportedError on what is not supported: another peft_type, biases, ….
   static LoraConfig from_json(const Json& json, const std::string& where);
   // ConfigError names the key and its value.
   void validate(const std::string& where) const;

@@ -23,7 +23,7 @@ class WhisperFeatureExtractor {
 
   int64_t feature_size() const { return feature_size_; }
   int64_t sampling_rate() const { return sampling_rate_; }
-  int64_t samples() const { return chunk_length_ * sampling_rate_; }  // of what a model hears at once
+  int64_t samples() const { return chunk_length_ * sampling_rate_; }  // of one window of the model
   int64_t frames() const { return samples() / hop_length_; }
 
   at::Tensor load(const std::filesystem::path& path) const { return load_audio(path, sampling_rate_); }

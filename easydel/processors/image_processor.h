@@ -77,7 +77,7 @@ class ImageProcessor {
   // Of [..., 3, height, width] of bytes, as floats.
   at::Tensor rescale_and_normalize(const at::Tensor& pixels) const;
   // Frames [T, 3, height, width] as [patches, features], and their grid [3]. The last one is repeated where
-  // temporal_patch_size asks for more. ShapeError where height and width are no multiples of a token's.
+  // temporal_patch_size needs more. ShapeError where height and width are not multiples of a token's.
   std::pair<at::Tensor, at::Tensor> to_patches(const at::Tensor& frames) const;
 
   // Of a class whose images become patches (Qwen2VLImageProcessor).

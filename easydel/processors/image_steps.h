@@ -1,4 +1,4 @@
-// What is done to images before a model sees them, in the arithmetic of torchvision on tensors.
+// Image preprocessing, in the arithmetic of torchvision on tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>

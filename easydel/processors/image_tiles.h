@@ -1,4 +1,4 @@
-// Images in several pieces, or in sizes of their own: what decoders that see make of a long image, or a large one.
+// Images in several pieces, or in sizes of their own: what vision-language models make of a long image, or a large one.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -45,7 +45,7 @@ class VisionProcessor {
   ImageInputs operator()(const std::vector<at::Tensor>& images) const;
   ImageInputs load(const std::vector<std::string>& files) const;
   // Adds videos: folders of frames, animated GIF or WebP files. `fps`: how many frames a second of a folder has; needed
-  // where frames are chosen by their time or the text says it, and refused where nothing asks for it.
+  // where frames are sampled by time or the prompt has timestamps, and refused where nothing uses it.
   void add_videos(ImageInputs& inputs, const std::vector<std::string>& paths, std::optional<double> fps) const;
   // The text with what each image is in the place of its placeholder, in their order. ConfigError where the text has
   // more placeholders than there are images, or fewer; likewise of videos.

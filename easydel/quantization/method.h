@@ -40,7 +40,7 @@ struct LocalShard {
   Intervals rows, columns;          // that the parts are of
   at::Tensor row_numbers = {};      // of rows that were picked one by one: these, and not `rows`
   std::optional<Intervals> cut;     // places among `columns` that are computed with; absent: all
-  const Group* together = nullptr;  // ranks that compute with the other columns of the same x; null: nobody
+  const Group* together = nullptr;  // ranks that compute with the other columns of the same x; null: none
 
   int64_t row_count() const { return row_numbers.defined() ? row_numbers.size(0) : total_size(rows); }
   int64_t column_count() const { return total_size(cut ? *cut : columns); }

@@ -15,7 +15,7 @@ namespace easydel::data {
 inline constexpr int64_t kNoLoss = -100;   // the label of tokens without loss
 inline constexpr int64_t kNoSegment = -1;  // the segment of padding
 
-// Numbers that are no tokens: an image's, a recording's.
+// Numbers other than tokens: pixels of an image, features of a recording.
 struct Floats {
   std::vector<int64_t> shape;
   std::vector<float> values;

@@ -27,7 +27,7 @@ struct ElargeAction {
 };
 
 // The given config, with line numbers. Each section is parsed on access; an invalid value or key is a ConfigError
-// with file, line and the nearest right key, one that asks for what there is not yet a NotSupportedError.
+// with file, line and the nearest right key, one that is not supported yet a NotSupportedError.
 class ELargeConfig {
  public:
   ELargeConfig() = default;

@@ -16,7 +16,7 @@ using YamlPath = std::vector<std::string>;
 
 struct YamlNode;
 
-// One document. A key is the text that stands in the file. FormatError names file and line: on what is no YAML, a key
+// One document. A key is the text that stands in the file. FormatError names file and line: on invalid YAML, a key
 // that occurs twice, a tag that is not YAML's own, a second document, aliases that multiply or hold themselves, and
 // anything too large or deep for a config.
 class YamlDocument {

@@ -28,7 +28,7 @@ namespace easydel {
 class RandomKey;
 
 // A family derives from Config<Family> below, sets its defaults, lists in fields() what its config.json holds, and has
-// its rules in validate(). Reading keeps keys that nobody listed, and writing puts them back where they were.
+// its rules in validate(). Reading keeps unknown keys, and writing puts them back where they were.
 struct BaseConfig {
   virtual ~BaseConfig() = default;
 
@@ -91,13 +91,13 @@ struct BaseConfig {
   // Without fully_sharded, weights are split over tp and ep alone and whole on each rank of fsdp and sp.
   virtual PartitionRules get_partition_rules(bool fully_sharded = true) const;
 
-  // The value of a field or of a key that nobody listed; null when there is neither.
+  // The value of a field or of an unknown key; null when there is neither.
   Json get(std::string_view key) const;
   // Changes fields by their keys, in any spelling. All or nothing; the result is valid. ConfigError on an unknown key.
   void update(const Json& values);
-  // The same for any key: one that is no field is kept and written along.
+  // The same for any key: one that is not a field is kept and written too.
   void attach_custom_arguments(const Json& values);
-  std::vector<std::string> custom_arguments() const;  // the keys that are no fields
+  std::vector<std::string> custom_arguments() const;  // the keys that are not fields
   std::vector<FieldValue> describe() const;           // the family's fields, then the common ones
 
   Json to_dict() const;
@@ -142,7 +142,7 @@ struct BaseConfig {
 
  private:
   friend struct ConfigJson;
-  Json source_ = Json::object();  // what was read, in current spelling: the place of each key, and keys nobody listed
+  Json source_ = Json::object();  // what was read, in current spelling: the place of each key, and unknown keys
   std::optional<Mesh> model_mesh_;
 };
 

@@ -1,4 +1,4 @@
-// Where a model runs and in which types, when nobody says so: one answer for YAML, the builder and every command.
+// The default device and dtypes of a model: the same for YAML, the builder and every command.
 #pragma once
 
 #include <c10/core/Device.h>

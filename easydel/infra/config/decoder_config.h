@@ -68,7 +68,7 @@ struct DecoderConfig : BaseConfig {
 
   // Layers from `first` on have a window, where layer_types is not given; none has unless `use` says so.
   void upper_windows(bool use, int64_t first);
-  // Every `period`-th layer sees everything, where layer_types is not given.
+  // Every `period`-th layer has full attention, if layer_types is not given.
   void alternate_layers(int64_t period);
   // The same for a file that says sliding_window_pattern.
   void read_window_pattern(Json& given) const;

@@ -1,4 +1,4 @@
-// Decoders that see: what stands in the place of an image's placeholders, for callers who run a prompt in pieces.
+// Decoders that accept images: the features that replace image placeholders, for callers that run a prompt in chunks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,10 +14,10 @@ class AcceptsImages {
   virtual ~AcceptsImages() = default;
 
   virtual int64_t image_token_id() const = 0;
-  // Whether the tokens of an image see one another in both directions: then they must be in one piece, and
+  // Whether attention is bidirectional within the tokens of an image: then they must be in one piece, and
   // token_type_ids say which they are.
   virtual bool needs_whole_images() const { return false; }
-  // The first so many layers of the decoder are given features besides its embeddings. Then features and inputs_embeds
+  // The number of first layers of the decoder that get features besides its embeddings. Then features and inputs_embeds
   // have D (1 + layers) numbers: those of the embeddings, and behind them what is added to the output of each layer.
   virtual int64_t deep_layers() const { return 0; }
   // [features, D (1 + deep_layers())] of the images, one after the other.

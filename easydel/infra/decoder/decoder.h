@@ -33,7 +33,7 @@ at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const PreparedInpu
 // A layer as Llama has it, in the sizes of the config: what a family changes of it is its own.
 BlockSpec block_spec(const DecoderConfig& config, int64_t layer_idx);
 
-// Runs the layers and the final norm in a context, and gathers what was asked for.
+// Runs the layers and the final norm in a context, and gathers the requested outputs.
 template <class Layers, class Norm>
 ModelOutput run_stack(const std::shared_ptr<const ForwardContext>& context, const PreparedInputs& prepared,
                       at::Tensor embeddings, const Layers& layers, const Norm& norm) {
@@ -107,7 +107,7 @@ class DecoderModel : public BaseModule {
   const Norm& norm_;
 };
 
-// The auxiliary loss of the routers, of all ranks' tokens that are no padding: `prepared` is what the layers were
+// The auxiliary loss of the routers, of all ranks' tokens that are not padding: `prepared` is what the layers were
 // given. Undefined where there are no router logits.
 at::Tensor router_loss(const BaseModule& module, const ModelOutput& out, const PreparedInputs& prepared);
 

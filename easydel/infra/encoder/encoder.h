@@ -43,12 +43,12 @@ class TextEmbeddings : public Module {
   const Embedding &tokens_, &positions_;
 };
 
-// Runs the layers. last_hidden_state is what the last one gives; hidden_states, where they are asked for, are what goes
+// Runs the layers. last_hidden_state is what the last one gives; hidden_states, if requested, are what goes
 // into each, and that.
 ModelOutput run_encoder(const BaseModule& module, const PreparedInputs& prepared, at::Tensor embeddings,
                         const std::vector<const DecoderLayer*>& layers);
 
-// What a tower of images is given of a call: every patch sees every other.
+// The inputs of a vision tower from a call: every patch attends to every other.
 PreparedInputs image_inputs(const PreparedInputs& prepared);
 
 // The rows [B] of hidden states [B, T, D], one token of each, as a sum over the ranks that share the sequence.

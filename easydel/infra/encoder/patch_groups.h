@@ -1,4 +1,4 @@
-// Patches of images of any sizes in one row, and which of them see each other.
+// Patches of images of any sizes in one row, and which of them attend to each other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ std::vector<PatchGrid> read_grids(const at::Tensor& grid_thw, int64_t merge, int
 // Row and column [patches, 2] of each patch in its image.
 at::Tensor patch_places(const std::vector<PatchGrid>& grids, int64_t merge);
 
-// Segments whose patches see each other alone, ordered by their lengths: those of one length are a batch.
+// Segments whose patches attend only to each other, ordered by their lengths: those of one length are a batch.
 struct PatchGroups {
   struct Group {
     int64_t first = 0, segments = 0, length = 0;  // patches [first, first + segments * length) of the order

@@ -24,7 +24,7 @@ struct PatchTowerSpec {
   double rope_theta = 10000;
   double init_stddev = 0.02;
   int64_t window = 0;                // tokens on a side of a window; 0: none
-  std::set<int64_t> full_layers;     // those that see a whole frame where there are windows
+  std::set<int64_t> full_layers;     // those that attend to a whole frame where others have windows
   int64_t positions = 0;             // in a learned square table, stretched over each image; 0: none
   std::vector<int64_t> deep_layers;  // whose outputs are merged too
   // Of the mergers.

@@ -64,7 +64,7 @@ class OfConfig : public Base {
   explicit OfConfig(const C& config) : Base(config) {}
 };
 
-// The last end token of each row of input_ids speaks for it; ConfigError unless all rows have equally many.
+// The last end token of each row of input_ids represents it; ConfigError unless all rows have equally many.
 at::Tensor last_end_tokens(const BaseModule& model, const PreparedInputs& inputs);
 
 }  // namespace easydel

@@ -13,7 +13,7 @@ enum class ContrastiveLoss {
   Sigmoid,  // SigLIP: each pair is alike or not
 };
 
-// The losses are those of the whole batch, over all ranks; rows that fill up are nobody's negatives.
+// The losses are those of the whole batch, over all ranks; padding rows are not negatives.
 class TwoTowerModule : public BaseModule {
  public:
   TaskType model_task() const override { return TaskType::ZeroShotImageClassification; }
@@ -38,7 +38,7 @@ class TwoTowerModule : public BaseModule {
     ContrastiveLoss loss = ContrastiveLoss::Softmax;
   };
   virtual Similarity similarity() const = 0;
-  // What the tower for texts asks for of the whole batch, and what the towers give for a rank's own rows.
+  // What the text tower needs of the whole batch, and what the towers give for a rank's own rows.
   virtual void prepare_texts(PreparedInputs& inputs) const = 0;
   virtual at::Tensor texts_of(const PreparedInputs& inputs) const = 0;
   virtual at::Tensor images_of(const PreparedInputs& inputs) const = 0;

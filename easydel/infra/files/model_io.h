@@ -23,7 +23,7 @@ struct ModelInputs {
   at::Tensor inputs_embeds;   // [B, T, D]
   at::Tensor attention_mask;  // [B, S], zero: padding; or [B, 1 or N, T, S] bool, true: seen
   at::Tensor position_ids;    // [B, T]; absent: counted from the cache's length, and anew in each segment
-  at::Tensor segment_ids;     // [B, T] packed sequences: tokens see their own segment alone; negative: padding
+  at::Tensor segment_ids;     // [B, T] packed sequences: tokens attend only to their own segment; negative: padding
   at::Tensor labels;          // [B, T] for a language model, [B] or [B, labels] for a classifier: gives a loss
   at::Tensor token_type_ids;  // [B, T]
   std::optional<MaskInfo> mask_info = {};  // replaces attention_mask and segment_ids
@@ -33,7 +33,7 @@ struct ModelInputs {
   std::optional<bool> output_hidden_states = {};
   std::optional<bool> output_router_logits = {};
   std::optional<bool> fused_decode = {};  // absent: true, unless EASYDEL_FUSED_DECODE is 0
-  // Logits of so many last tokens alone, or of the tokens with these indices [n] alone; absent: of all.
+  // Only the logits of this many last tokens, or of the tokens with these indices [n]; absent: of all.
   std::optional<int64_t> logits_to_keep = {};
   at::Tensor logit_indices;
   std::optional<bool> output_logits = {};  // absent: only without labels, since a loss needs no whole logits
@@ -66,7 +66,7 @@ struct PreparedInputs : ModelInputs {
   explicit PreparedInputs(ModelInputs inputs) : ModelInputs(std::move(inputs)) {}
 
   at::Tensor targets;      // what each position, or each row, is to predict
-  at::Tensor last_tokens;  // [B] of a classifier: the token that speaks for a row
+  at::Tensor last_tokens;  // [B] of a classifier: the token that represents a row
   // On a mesh every rank is given the whole batch, and these inputs are the rank's part, which is this one.
   std::optional<BatchPart> part = {};
   at::Tensor token_mask;        // [B, T] of the part, zero: does not count in the routers' balance

@@ -42,7 +42,7 @@ using QuantizationConfig = QuantizeOptions;
 
 void list_fields(QuantizeOptions& options, FieldVisitor& v);
 // EasyDeL's mapping, {"dtype": "nf4", "group_size": 64, "pattern": "…"}, over what `options` has. `where` makes the
-// beginning of an error from a key. ConfigError on another key that asks for something.
+// beginning of an error from a key. ConfigError on any other key that would have an effect.
 void read_mapping(QuantizeOptions& options, const Json& mapping,
                   const std::function<std::string(std::string_view)>& where);
 

@@ -11,7 +11,7 @@
 namespace easydel {
 
 // Tensors are views of the map, which lives as long as any of them. Writing to one copies the touched pages: the file
-// never changes, but other tensors from the same SafetensorsFile see the new values. Data that is not aligned to its
+// never changes, but other tensors from the same SafetensorsFile have the new values. Data that is not aligned to its
 // element size, as old writers produced, is copied instead.
 //
 // A file that is replaced (as our own writers do) stays readable through an open map. One that another program

@@ -41,7 +41,7 @@ struct AttentionSpec {
   operations::RopeStyle rope_style = operations::RopeStyle::Half;
   std::optional<double> scale;  // 1 / sqrt(head_dim)
   int64_t sliding_window = 0;   // 0: none
-  int64_t chunk = 0;            // a token sees its own chunk of so many, counted from where its text begins; 0: all
+  int64_t chunk = 0;            // attention within chunks of so many tokens, from the start of the text; 0: off
   std::optional<AttentionTemperature> temperature = {};
   double softcap = 0;
   std::vector<double> alibi =

@@ -29,7 +29,7 @@ struct BartFamilyConfig : BaseConfig {
 
   virtual bool has_post_norm() const { return true; }      // else norms precede, and the stacks end with one
   virtual bool wraps_last_token() const { return false; }  // the decoder begins with the last token of a row
-  // Pegasus's way: positions are sines and cosines, and the embeddings have no norm.
+  // As in Pegasus: sinusoidal positions, and no norm after the embeddings.
   virtual bool has_sinusoids() const { return false; }
 
   void fields(FieldVisitor& v) override;

@@ -31,7 +31,7 @@ void BloomConfig::fields(FieldVisitor& v) {
   common_fields(v);
   v("apply_residual_connection_post_layernorm", apply_residual_connection_post_layernorm,
     "The residual stream goes through the norms.");
-  v("hidden_dropout", hidden_dropout, "Share of what attention and MLP add that training drops.");
+  v("hidden_dropout", hidden_dropout, "Dropout probability of the outputs of attention and MLP.");
   v("pretraining_tp", pretraining_tp, "Kept for transformers.");
   v("slow_but_exact", slow_but_exact, "Kept for transformers: the order of its sums.");
 }

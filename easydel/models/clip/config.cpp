@@ -22,11 +22,11 @@ void CLIPTextConfig::fields(FieldVisitor& v) {
   v("vocab_size", vocab_size, "Tokens in the vocabulary.");
   v("intermediate_size", intermediate_size, "Width of the MLP.");
   v("max_position_embeddings", max_position_embeddings, "Longest text.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   v("initializer_factor", initializer_factor, "Kept for transformers.");
-  v("projection_dim", projection_dim, "Size of a text's vector.");
+  v("projection_dim", projection_dim, "Size of a text embedding.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
   v("eos_token_id", eos_token_id, "Token that ends a text, whose state is the text's; 2: the largest id in it.");
 }
 
@@ -51,9 +51,9 @@ void CLIPVisionConfig::fields(FieldVisitor& v) {
   encoder_fields(v);
   v("intermediate_size", intermediate_size, "Width of the MLP.");
   image_fields(v);
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   v("initializer_factor", initializer_factor, "Kept for transformers.");
-  v("projection_dim", projection_dim, "Size of an image's vector.");
+  v("projection_dim", projection_dim, "Size of an image embedding.");
 }
 
 void CLIPVisionConfig::validate() const {
@@ -64,10 +64,10 @@ void CLIPVisionConfig::validate() const {
 CLIPConfig::CLIPConfig() : text_config(CLIPTextConfig()), vision_config(CLIPVisionConfig()) { post_init(); }
 
 void CLIPConfig::fields(FieldVisitor& v) {
-  v("text_config", text_config, "The tower for texts.");
-  v("vision_config", vision_config, "The tower for images.");
-  v("projection_dim", projection_dim, "Size of the vectors of texts and images.");
-  v("logit_scale_init_value", logit_scale_init_value, "What a new logit_scale begins with.");
+  v("text_config", text_config, "The text tower.");
+  v("vision_config", vision_config, "The vision tower.");
+  v("projection_dim", projection_dim, "Size of text and image embeddings.");
+  v("logit_scale_init_value", logit_scale_init_value, "Initial value of logit_scale.");
   v("initializer_factor", initializer_factor, "Kept for transformers.");
 }
 

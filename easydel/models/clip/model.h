@@ -15,7 +15,7 @@ class CLIPTextModel : public BaseModule, public Pretrained<CLIPTextModel> {
   using ConfigType = CLIPTextConfig;
   explicit CLIPTextModel(const CLIPTextConfig& config);
   ModelOutput forward(const PreparedInputs& inputs) const override;
-  void prepare_whole(PreparedInputs& inputs) const override;  // finds the token that speaks for a text
+  void prepare_whole(PreparedInputs& inputs) const override;  // finds the token that represents a text
 
  private:
   const TextEmbeddings& embeddings_;

@@ -39,7 +39,7 @@ void DbrxConfig::fields(FieldVisitor& v) {
   rope_field(v);
   v("attn_config", attn_config, "kv_n_heads, clip_qkv and attn_pdrop of the attention.");
   v("ffn_config", ffn_config, "ffn_hidden_size, ffn_act_fn, and the keys moe_… of the experts.");
-  v("resid_pdrop", resid_pdrop, "Share of what attention and experts add that training drops.");
+  v("resid_pdrop", resid_pdrop, "Dropout probability of the outputs of attention and experts.");
   v("emb_pdrop", emb_pdrop, "Kept for transformers.");
   v("output_router_logits", output_router_logits, "Return router logits, and add the balancing loss.");
 }

@@ -22,13 +22,13 @@ void DeepseekConfig::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
   bias_field(v);
-  v("n_routed_experts", n_routed_experts, "Experts that tokens are sent to; null: none.");
-  v("n_shared_experts", n_shared_experts, "Experts that all tokens go through, as one MLP; null: none.");
-  v("num_experts_per_tok", experts_per_tok, "Experts that each token is sent to.");
+  v("n_routed_experts", n_routed_experts, "Routed experts; null: none.");
+  v("n_shared_experts", n_shared_experts, "Shared experts, which all tokens go through, as one MLP; null: none.");
+  v("num_experts_per_tok", experts_per_tok, "Experts per token.");
   v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
   v("moe_layer_freq", moe_layer_freq, "Every n-th layer has experts.");
-  v("first_k_dense_replace", first_k_dense_replace, "The first so many layers have an MLP in place of experts.");
-  v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
+  v("first_k_dense_replace", first_k_dense_replace, "Number of first layers with a dense MLP instead of experts.");
+  v("norm_topk_prob", norm_topk_prob, "Normalize the weights of a token's experts to sum to one.");
   v("scoring_func", scoring_func, "How the router's logits become weights: softmax.");
   v("aux_loss_alpha", aux_loss_alpha, "Kept for its own code: training here has no balancing loss.");
   v("seq_aux", seq_aux, "Kept for its own code: training here has no balancing loss.");

@@ -29,7 +29,7 @@ DeepseekV3Config::DeepseekV3Config() {
 
 void DeepseekV3Config::fields(FieldVisitor& v) {
   latent_fields(v);
-  v("rope_interleave", rope_interleave, "Neighbours turn together, not halves.");
+  v("rope_interleave", rope_interleave, "Rotate adjacent pairs of dimensions instead of halves.");
   v("num_nextn_predict_layers", num_nextn_predict_layers, "Kept for transformers: further layers of the files.",
     {"num_mtp_layers"});
 }

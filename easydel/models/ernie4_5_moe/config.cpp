@@ -32,7 +32,7 @@ void Ernie4_5_MoeConfig::fields(FieldVisitor& v) {
   expert_fields(v);
   v("use_bias", use_bias, "Biases on every projection but the experts'.");
   v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
-  v("moe_num_shared_experts", moe_num_shared_experts, "Experts that all tokens go through, as one MLP.");
+  v("moe_num_shared_experts", moe_num_shared_experts, "Shared experts, which all tokens go through, as one MLP.");
   v("moe_layer_start_index", moe_layer_start_index, "The first layer with experts.");
   v("moe_layer_end_index", moe_layer_end_index, "The last one; -1: the last of all.");
   v("moe_layer_interval", moe_layer_interval, "Every n-th layer between them has experts.");

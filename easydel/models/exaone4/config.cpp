@@ -24,7 +24,7 @@ void Exaone4Config::fields(FieldVisitor& v) {
   rope_field(v);
   window_fields(v);
   v("sliding_window_pattern", sliding_window_pattern,
-    "Every n-th layer sees everything, where layer_types is not given.");
+    "Every n-th layer has full attention, if layer_types is not given.");
   v.only_when_changed();
   head_dim_field(v);
 }

@@ -1,4 +1,4 @@
-// EXAONE 4: norms on each head, and layers that see everything without rotary embeddings.
+// EXAONE 4: norms on each head, and full-attention layers without rotary embeddings.
 #pragma once
 
 #include "easydel/infra/decoder/decoder.h"

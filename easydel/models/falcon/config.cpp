@@ -28,11 +28,11 @@ void FalconConfig::fields(FieldVisitor& v) {
   v("ffn_hidden_size", intermediate_size, "Width of the MLP; by default 4 * hidden_size.");
   v("num_kv_heads", num_kv_heads, "Key/value heads, with new_decoder_architecture.");
   v("num_ln_in_parallel_attn", num_ln_in_parallel_attn, "Norms before attention and MLP; null: 2 in the new form.");
-  v("hidden_dropout", hidden_dropout, "Share of what attention and MLP add that training drops.");
-  v("alibi", alibi, "Distances in place of rotary embeddings.");
+  v("hidden_dropout", hidden_dropout, "Dropout probability of the outputs of attention and MLP.");
+  v("alibi", alibi, "ALiBi instead of rotary embeddings.");
   v("new_decoder_architecture", new_decoder_architecture, "The form of the larger models.");
   v("multi_query", multi_query, "One key/value head, without new_decoder_architecture.");
-  v("parallel_attn", parallel_attn, "The MLP reads what the attention reads.");
+  v("parallel_attn", parallel_attn, "Parallel attention and MLP: both have the same input.");
   v("bias", bias, "Biases on every projection.");
 }
 

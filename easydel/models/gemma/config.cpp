@@ -25,7 +25,7 @@ void GemmaConfig::fields(FieldVisitor& v) {
   rope_field(v);
   head_dim_field(v);
   bias_field(v);
-  v("use_bidirectional_attention", use_bidirectional_attention, "Not supported: let tokens see those behind them.");
+  v("use_bidirectional_attention", use_bidirectional_attention, "Not supported: bidirectional attention.");
 }
 
 void GemmaConfig::post_init() {

@@ -24,11 +24,11 @@ void CappedGemmaConfig::gemma_fields(FieldVisitor& v) {
   common_fields(v);
   head_dim_field(v);
   bias_field(v);
-  v("query_pre_attn_scalar", query_pre_attn_scalar, "Scores are divided by its root.");
+  v("query_pre_attn_scalar", query_pre_attn_scalar, "Attention scores are divided by its square root.");
   window_fields(v);
   v("final_logit_softcapping", final_logit_softcapping, "Soft cap of the logits; null: none.");
   v("attn_logit_softcapping", attn_logit_softcapping, "Soft cap of the attention scores in gemma2; null: none.");
-  v("use_bidirectional_attention", use_bidirectional_attention, "Not supported: let tokens see those behind them.");
+  v("use_bidirectional_attention", use_bidirectional_attention, "Not supported: bidirectional attention.");
 }
 
 void CappedGemmaConfig::validate() const {

@@ -35,8 +35,8 @@ void Gemma3TextConfig::validate() const {
 }
 
 void list_fields(RopeByLayerType& rope, FieldVisitor& v) {
-  v("full_attention", rope.full_attention, "Of layers that see everything.");
-  v("sliding_attention", rope.sliding_attention, "Of layers with a window.");
+  v("full_attention", rope.full_attention, "For layers with full attention.");
+  v("sliding_attention", rope.sliding_attention, "For layers with a sliding window.");
 }
 
 // Older files have a period in place of layer_types.
@@ -80,13 +80,13 @@ Gemma3Config::Gemma3Config() : text_config(Gemma3TextConfig()), vision_config(Si
 
 void Gemma3Config::fields(FieldVisitor& v) {
   v("text_config", text_config, "The decoder.");
-  v("vision_config", vision_config, "The tower for images.");
+  v("vision_config", vision_config, "The vision tower.");
   v("mm_tokens_per_image", mm_tokens_per_image, "Tokens that an image takes.");
   v("boi_token_index", boi_token_index, "Kept for transformers: the token before an image.", {"boi_token_id"});
   v("eoi_token_index", eoi_token_index, "Kept for transformers: the token after an image.", {"eoi_token_id"});
-  v("image_token_index", image_token_index, "Token in whose place an image's features stand.", {"image_token_id"});
-  v("initializer_range", initializer_range, "Spread of new weights.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("image_token_index", image_token_index, "Placeholder token for image features.", {"image_token_id"});
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 void Gemma3Config::post_init() { take_from_decoder(*this, text_config); }

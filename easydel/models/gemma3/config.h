@@ -1,4 +1,4 @@
-// Gemma 3: layers with windows have rotary tables of their own; the larger models see images.
+// Gemma 3: layers with windows have rotary tables of their own; the larger models accept images.
 #pragma once
 
 #include "easydel/infra/config/sub_config.h"
@@ -20,7 +20,7 @@ struct Gemma3TextConfig : Config<Gemma3TextConfig, CappedGemmaConfig> {
   Gemma3TextConfig();
 
   // attn_logit_softcapping is kept for transformers, whose attention leaves it out.
-  RopeByLayerType rope_by_type;  // `rope` is that of the layers that see everything
+  RopeByLayerType rope_by_type;  // `rope` is that of the full-attention layers
 
   void fields(FieldVisitor& v) override;
   void post_init() override;

@@ -1,4 +1,4 @@
-// Gemma 3 with images: a SigLIP tower, whose patches are pooled, and tokens of an image that see one another.
+// Gemma 3 with images: a SigLIP tower with pooled patches, and bidirectional attention within the tokens of an image.
 #pragma once
 
 #include "easydel/infra/decoder/image_text_model.h"
@@ -21,7 +21,7 @@ class Gemma3Model : public ImageTextModel, public Pretrained<Gemma3Model> {
  public:
   using ConfigType = Gemma3Config;
   explicit Gemma3Model(const Gemma3Config& config);
-  // Where token_type_ids are 1, the tokens of an image see each other, as in transformers.
+  // Where token_type_ids are 1, the tokens of an image attend to each other, as in transformers.
   void prepare_whole(PreparedInputs& inputs) const override;
   bool needs_whole_images() const override { return true; }
 

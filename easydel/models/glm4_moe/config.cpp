@@ -26,14 +26,14 @@ void Glm4MoeConfig::fields(FieldVisitor& v) {
   rope_field(v);
   v("attention_bias", attention_bias, "Biases on queries, keys and values.");
   v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
-  v("n_routed_experts", num_local_experts, "Experts that tokens are sent to.", {"num_local_experts"});
-  v("n_shared_experts", n_shared_experts, "Experts that all tokens go through, as one MLP.");
-  v("num_experts_per_tok", num_experts_per_tok, "Experts that each token is sent to.");
-  v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
-  v("routed_scaling_factor", routed_scaling_factor, "Of the experts' weights, after that.");
+  v("n_routed_experts", num_local_experts, "Routed experts.", {"num_local_experts"});
+  v("n_shared_experts", n_shared_experts, "Shared experts, which all tokens go through, as one MLP.");
+  v("num_experts_per_tok", num_experts_per_tok, "Experts per token.");
+  v("norm_topk_prob", norm_topk_prob, "Normalize the weights of a token's experts to sum to one.");
+  v("routed_scaling_factor", routed_scaling_factor, "Factor of the experts' weights, after normalization.");
   v("n_group", n_group, "Groups of experts.");
   v("topk_group", topk_group, "Groups that a token's experts come from.");
-  v("first_k_dense_replace", first_k_dense_replace, "The first so many layers have an MLP in place of experts.");
+  v("first_k_dense_replace", first_k_dense_replace, "Number of first layers with a dense MLP instead of experts.");
   v("use_qk_norm", use_qk_norm, "Norms on the heads of queries and keys.");
   v("output_router_logits", output_router_logits, "Return router logits.");
   v("num_nextn_predict_layers", num_nextn_predict_layers, "Kept for transformers: further layers of the files.",

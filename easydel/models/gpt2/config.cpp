@@ -19,31 +19,31 @@ GPT2Config::GPT2Config() {
 
 void GPT2Config::fields(FieldVisitor& v) {
   v("vocab_size", vocab_size, "Tokens in the vocabulary.");
-  v("n_positions", max_position_embeddings, "Longest sequence.", {"max_position_embeddings"});
+  v("n_positions", max_position_embeddings, "Maximum sequence length.", {"max_position_embeddings"});
   v("n_embd", hidden_size, "Width of the residual stream.", {"hidden_size"});
   v("n_layer", num_hidden_layers, "Decoder layers.", {"num_hidden_layers"});
   v("n_head", num_attention_heads, "Heads.", {"num_attention_heads"});
   v("n_inner", n_inner, "Width of the MLP; null: 4 * n_embd.");
   v("activation_function", hidden_act, "Activation of the MLP.");
-  v("resid_pdrop", resid_pdrop, "Share of each layer's outputs that training drops.");
-  v("embd_pdrop", embd_pdrop, "Share of the embeddings that training drops.");
-  v("attn_pdrop", attn_pdrop, "Share of attention weights that training drops.");
-  v("layer_norm_epsilon", layer_norm_epsilon, "Added under the root of the norms.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("resid_pdrop", resid_pdrop, "Dropout probability of each layer's outputs.");
+  v("embd_pdrop", embd_pdrop, "Dropout probability of the embeddings.");
+  v("attn_pdrop", attn_pdrop, "Dropout probability of attention weights.");
+  v("layer_norm_epsilon", layer_norm_epsilon, "Epsilon of the norms.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   v("summary_type", summary_type, "Kept for transformers.");
   v("summary_use_proj", summary_use_proj, "Kept for transformers.");
   v("summary_activation", summary_activation, "Kept for transformers.");
   v("summary_proj_to_labels", summary_proj_to_labels, "Kept for transformers.");
   v("summary_first_dropout", summary_first_dropout, "Kept for transformers.");
   v("scale_attn_weights", scale_attn_weights, "Divide scores by the root of the head size.");
-  v("use_cache", use_cache, "Keep keys and values while generating.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
+  v("use_cache", use_cache, "Cache keys and values during generation.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
   v("pad_token_id", pad_token_id, "Padding token.");
   v("scale_attn_by_inverse_layer_idx", scale_attn_by_inverse_layer_idx, "Divide scores by the layer's number too.");
   v("reorder_and_upcast_attn", reorder_and_upcast_attn, "Kept for transformers: scores are float32 anyway.");
   v("add_cross_attention", add_cross_attention, "Attend to an encoder's states as well.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 void GPT2Config::validate() const {

@@ -26,9 +26,9 @@ void GPTNeoXConfig::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
   bias_field(v);
-  v("hidden_dropout", hidden_dropout, "Share of embeddings and of each layer's outputs that training drops.");
+  v("hidden_dropout", hidden_dropout, "Dropout probability of the embeddings and of each layer's outputs.");
   v("classifier_dropout", classifier_dropout, "Kept for transformers.");
-  v("use_parallel_residual", use_parallel_residual, "The MLP reads what the attention reads.");
+  v("use_parallel_residual", use_parallel_residual, "Parallel attention and MLP: both have the same input.");
   v("is_decoder", is_decoder, "Kept for transformers.");
 }
 

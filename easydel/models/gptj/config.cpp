@@ -32,8 +32,8 @@ void GPTJConfig::fields(FieldVisitor& v) {
   common_fields(v);
   v("rotary_dim", rotary_dim, "How many features of a head are rotated.");
   v("n_inner", n_inner, "Width of the MLP; null: 4 * n_embd.");
-  v("resid_pdrop", resid_pdrop, "Share of what attention and MLP add that training drops.");
-  v("embd_pdrop", embd_pdrop, "Share of the embeddings that training drops.");
+  v("resid_pdrop", resid_pdrop, "Dropout probability of the outputs of attention and MLP.");
+  v("embd_pdrop", embd_pdrop, "Dropout probability of the embeddings.");
 }
 
 void GPTJConfig::post_init() { intermediate_size = n_inner.value_or(4 * hidden_size); }

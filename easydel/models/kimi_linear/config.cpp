@@ -66,8 +66,8 @@ void KimiLinearConfig::fields(FieldVisitor& v) {
   bias_field(v);
   v("pretraining_tp", pretraining_tp, "Kept as it is.");
   v("head_dim", head_dim, "What heads of k share: qk_rope_head_dim.");
-  v("kv_lora_rank", kv_lora_rank, "Size of the latent that keys and values are made of.");
-  v("q_lora_rank", q_lora_rank, "Size of the latent that queries are made of; null: none.");
+  v("kv_lora_rank", kv_lora_rank, "Rank of the latent of keys and values.");
+  v("q_lora_rank", q_lora_rank, "Rank of the latent of queries; null: none.");
   v("qk_nope_head_dim", qk_nope_head_dim, "Size of a head of q and k of which each head has its own.");
   v("qk_rope_head_dim", qk_rope_head_dim, "Size of the part of k that heads share; nothing is rotated.");
   v("qk_head_dim", qk_head_dim, "The sum of the two.");
@@ -75,14 +75,15 @@ void KimiLinearConfig::fields(FieldVisitor& v) {
   v("layer_types", mixer_types, "linear_attention or full_attention, for each layer.");
   v("linear_head_dim", linear_head_dim, "Size of a head of linear attention.");
   v("linear_num_heads", linear_num_heads, "Heads of linear attention.");
-  v("linear_conv_kernel_dim", linear_conv_kernel_dim, "Tokens that the convolution of linear attention sees.");
+  v("linear_conv_kernel_dim", linear_conv_kernel_dim, "Kernel size of the convolution of linear attention.");
   v("mlp_layer_types", mlp_layer_types, "dense or sparse, for each layer: an MLP or experts.");
   v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
-  v("num_experts", n_routed_experts, "Experts that tokens are sent to.", {"num_local_experts"});
-  v("num_shared_experts", n_shared_experts, "Experts that all tokens go through, as one MLP.", {"n_shared_experts"});
-  v("num_experts_per_token", num_experts_per_tok, "Experts that each token is sent to.", {"num_experts_per_tok"});
-  v("moe_renormalize", norm_topk_prob, "The weights of a token's experts sum to one.", {"norm_topk_prob"});
-  v("routed_scaling_factor", routed_scaling_factor, "Of the experts' weights, after that.");
+  v("num_experts", n_routed_experts, "Routed experts.", {"num_local_experts"});
+  v("num_shared_experts", n_shared_experts, "Shared experts, which all tokens go through, as one MLP.",
+    {"n_shared_experts"});
+  v("num_experts_per_token", num_experts_per_tok, "Experts per token.", {"num_experts_per_tok"});
+  v("moe_renormalize", norm_topk_prob, "Normalize the weights of a token's experts to sum to one.", {"norm_topk_prob"});
+  v("routed_scaling_factor", routed_scaling_factor, "Factor of the experts' weights, after normalization.");
   v("num_expert_group", n_group, "Groups of experts.", {"n_group"});
   v("topk_group", topk_group, "Groups that a token's experts come from.");
   v("output_router_logits", output_router_logits, "Return router logits.");

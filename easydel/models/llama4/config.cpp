@@ -31,8 +31,8 @@ void Llama4TextConfig::fields(FieldVisitor& v) {
   rope_field(v);
   head_dim_field(v);
   bias_field(v);
-  v("num_local_experts", num_local_experts, "Experts in each layer that has some.");
-  v("num_experts_per_tok", num_experts_per_tok, "Experts that each token goes to.");
+  v("num_local_experts", num_local_experts, "Experts per MoE layer.");
+  v("num_experts_per_tok", num_experts_per_tok, "Experts per token.");
   v("output_router_logits", output_router_logits, "Return router logits.");
   v("router_aux_loss_coef", router_aux_loss_coef, "Kept for transformers, which adds no balancing loss.");
   v("router_jitter_noise", router_jitter_noise, "Kept for transformers, which does not use it.");

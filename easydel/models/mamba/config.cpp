@@ -17,24 +17,24 @@ void StateSpaceConfig::state_space_fields(FieldVisitor& v) {
   v("hidden_size", hidden_size, "Width of the residual stream.");
   v("state_size", state_size, "Numbers in the state of a channel.");
   v("num_hidden_layers", num_hidden_layers, "Layers.");
-  v("layer_norm_epsilon", layer_norm_epsilon, "Added under the root of the norms.");
+  v("layer_norm_epsilon", layer_norm_epsilon, "Epsilon of the norms.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
   v("expand", expand, "Channels, as a multiple of hidden_size.");
-  v("conv_kernel", conv_kernel, "Tokens that the convolution sees.");
+  v("conv_kernel", conv_kernel, "Kernel size of the convolution.");
   v("use_bias", use_bias, "Biases of the projections.");
   v("use_conv_bias", use_conv_bias, "A bias of the convolution.");
-  v("hidden_act", hidden_act, "Activation behind the convolution.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("hidden_act", hidden_act, "Activation after the convolution.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   v("residual_in_fp32", residual_in_fp32, "The residual stream is float32 in any compute dtype.");
   v("time_step_rank", time_step_rank, "Rank of the projection to time steps; auto: hidden_size / 16.");
   v("time_step_min", time_step_min, "Kept for transformers, which draws new weights with it.");
   v("time_step_max", time_step_max, "Kept for transformers, which draws new weights with it.");
   v("time_step_floor", time_step_floor, "Kept for transformers, which draws new weights with it.");
   v("rescale_prenorm_residual", rescale_prenorm_residual, "Kept for transformers, which draws new weights with it.");
-  v("use_cache", use_cache, "Keep states while generating.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("use_cache", use_cache, "Cache states during generation.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 void StateSpaceConfig::post_init() {

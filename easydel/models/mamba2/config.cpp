@@ -23,7 +23,7 @@ void Mamba2Config::fields(FieldVisitor& v) {
   v("num_heads", num_heads, "Heads of channels, each with one decay.");
   v("head_dim", head_dim, "Channels of a head.");
   v("n_groups", n_groups, "Groups of heads that share B and C.");
-  v("time_step_limit", time_step_limit, "Least and most of a time step.");
+  v("time_step_limit", time_step_limit, "Minimum and maximum time step.");
   v("chunk_size", chunk_size, "Tokens that are computed together.");
 }
 

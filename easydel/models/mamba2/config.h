@@ -16,7 +16,7 @@ struct Mamba2Config : Config<Mamba2Config, StateSpaceConfig> {
   Json time_step_limit = Json::array({0.0, Json::object({{"__float__", "Infinity"}})});
   int64_t chunk_size = 256;
 
-  // Of a time_step_limit; -1: it is no number.
+  // Of a time_step_limit; -1: it is not a number.
   static double time_step_bound(const Json& limit, std::size_t index);
   static void check_time_step_limit(const BaseConfig& config, const Json& limit);
 

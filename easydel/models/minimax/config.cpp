@@ -25,15 +25,15 @@ void MiniMaxConfig::fields(FieldVisitor& v) {
   rope_field(v);
   head_dim_field(v);
   expert_fields(v);
-  v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
+  v("sliding_window", sliding_window, "Sliding window size; null: no window.");
   v("router_jitter_noise", router_jitter_noise, "Noise on the router's input in training.");
   v("layer_types", mixer_types, "linear_attention or full_attention, for each layer.");
   v("block_size", block_size, "Tokens of lightning attention that are computed together.");
-  v("full_attn_alpha_factor", full_attn_alpha_factor, "Factor of the residual stream beside attention.");
+  v("full_attn_alpha_factor", full_attn_alpha_factor, "Factor of the residual stream next to attention.");
   v("full_attn_beta_factor", full_attn_beta_factor, "Factor of what attention adds.");
-  v("linear_attn_alpha_factor", linear_attn_alpha_factor, "Factor of the residual stream beside lightning attention.");
+  v("linear_attn_alpha_factor", linear_attn_alpha_factor, "Factor of the residual stream next to lightning attention.");
   v("linear_attn_beta_factor", linear_attn_beta_factor, "Factor of what lightning attention adds.");
-  v("mlp_alpha_factor", mlp_alpha_factor, "Factor of the residual stream beside the experts.");
+  v("mlp_alpha_factor", mlp_alpha_factor, "Factor of the residual stream next to the experts.");
   v("mlp_beta_factor", mlp_beta_factor, "Factor of what the experts add.");
 }
 

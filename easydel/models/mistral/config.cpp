@@ -20,7 +20,7 @@ void MistralConfig::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
   head_dim_field(v);
-  v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
+  v("sliding_window", sliding_window, "Sliding window size; null: no window.");
 }
 
 void MistralConfig::post_init() {

@@ -23,7 +23,7 @@ void MixtralConfig::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
   head_dim_field(v);
-  v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
+  v("sliding_window", sliding_window, "Sliding window size; null: no window.");
   expert_fields(v);
   v("router_jitter_noise", router_jitter_noise, "Noise on the router's input in training.");
 }

@@ -40,34 +40,34 @@ void ModernBertConfig::fields(FieldVisitor& v) {
   v("num_hidden_layers", num_hidden_layers, "Layers.");
   v("num_attention_heads", num_attention_heads, "Heads.");
   v("hidden_activation", hidden_act, "Activation of the MLP.");
-  v("max_position_embeddings", max_position_embeddings, "Longest sequence.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("max_position_embeddings", max_position_embeddings, "Maximum sequence length.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   v("initializer_cutoff_factor", initializer_cutoff_factor, "Kept for transformers, which draws new weights with it.");
-  v("norm_eps", norm_eps, "Added under the root of the norms.");
+  v("norm_eps", norm_eps, "Epsilon of the norms.");
   v("norm_bias", norm_bias, "Biases of the norms.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
   v("cls_token_id", cls_token_id, "Kept for transformers' tokenizer.");
   v("sep_token_id", sep_token_id, "Kept for transformers' tokenizer.");
   bias_field(v);
   v("attention_dropout", attention_dropout,
-    "Share of attention weights and of what attention adds that training drops.");
+    "Dropout probability of attention weights and of the outputs of attention.");
   v("layer_types", layer_types, "sliding_attention or full_attention, for each layer.");
   v("rope_parameters", rope_by_type, "Rotary position embeddings of each kind of layer.");
   v("local_attention", local_attention, "Tokens that a layer with a window sees, half of them on each side.");
-  v("embedding_dropout", embedding_dropout, "Share of the embeddings that training drops.");
+  v("embedding_dropout", embedding_dropout, "Dropout probability of the embeddings.");
   v("mlp_bias", mlp_bias, "Biases in the MLP.");
-  v("mlp_dropout", mlp_dropout, "Share of the MLP's inner activations that training drops.");
+  v("mlp_dropout", mlp_dropout, "Dropout probability of the MLP's inner activations.");
   v("decoder_bias", decoder_bias, "A bias on the logits of a masked language model.");
-  v("classifier_pooling", classifier_pooling, "What speaks for a row: cls, its first token, or mean, all of them.");
-  v("classifier_dropout", classifier_dropout, "Share of a classifier's inputs that training drops.");
+  v("classifier_pooling", classifier_pooling, "Pooling: cls, the first token, or mean, over all tokens.");
+  v("classifier_dropout", classifier_dropout, "Dropout probability of a classifier's inputs.");
   v("classifier_bias", classifier_bias, "A bias in the heads.");
   v("classifier_activation", classifier_activation, "Activation of the heads.");
   v("deterministic_flash_attn", deterministic_flash_attn, "Kept for transformers: how its attention computes.");
   v("sparse_prediction", sparse_prediction, "Must be false: logits are those of all tokens.");
   v("sparse_pred_ignore_index", sparse_pred_ignore_index, "Kept for transformers' sparse_prediction.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 void ModernBertConfig::post_init() {

@@ -1,4 +1,4 @@
-// ModernBERT: an encoder with rotary embeddings, most of whose layers see only what is near.
+// ModernBERT: an encoder with rotary embeddings, most of whose layers have local attention.
 #pragma once
 
 #include "easydel/models/gemma3/config.h"
@@ -10,7 +10,7 @@ struct ModernBertConfig : Config<ModernBertConfig, DecoderConfig> {
 
   ModernBertConfig();
 
-  RopeByLayerType rope_by_type;  // `rope` is that of the layers that see everything
+  RopeByLayerType rope_by_type;  // `rope` is that of the full-attention layers
   int64_t local_attention = 128;
   bool norm_bias = false;
   double embedding_dropout = 0.0;

@@ -1,4 +1,4 @@
-// ModernBERT: attention that sees everything in some layers and what is near in the others, and its heads.
+// ModernBERT: full attention in some layers and local attention in the others, and its heads.
 #pragma once
 
 #include "easydel/infra/decoder/decoder.h"

@@ -29,7 +29,7 @@ MptConfig::MptConfig() {
 
 void MptConfig::fields(FieldVisitor& v) {
   common_fields(v);
-  v("max_seq_len", max_position_embeddings, "Longest sequence.");
+  v("max_seq_len", max_position_embeddings, "Maximum sequence length.");
   v("attn_config", attn_config, "clip_qkv, softmax_scale and attn_pdrop of the attention.");
   v("expansion_ratio", expansion_ratio, "Kept for transformers: the MLP is 4 times as wide.");
   v("resid_pdrop", resid_pdrop, "Kept for transformers.");

@@ -10,7 +10,7 @@ struct Olmo3Config : Config<Olmo3Config, DecoderConfig> {
 
   Olmo3Config();
 
-  RopeByLayerType rope_by_type;  // `rope` is that of the layers that see everything
+  RopeByLayerType rope_by_type;  // `rope` is that of the full-attention layers
 
   void fields(FieldVisitor& v) override;
   void post_init() override;

@@ -28,7 +28,7 @@ void OlmoeConfig::fields(FieldVisitor& v) {
   bias_field(v);
   expert_fields(v);
   v("clip_qkv", clip_qkv, "Queries, keys and values are clamped to this size; null: not.");
-  v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
+  v("norm_topk_prob", norm_topk_prob, "Normalize the weights of a token's experts to sum to one.");
 }
 
 void OlmoeConfig::validate() const {

@@ -28,10 +28,11 @@ OPTConfig::OPTConfig() {
 void OPTConfig::fields(FieldVisitor& v) {
   common_fields(v);
   v("ffn_dim", intermediate_size, "Width of the MLP.");
-  v("do_layer_norm_before", do_layer_norm_before, "Norms before attention and MLP, not behind their sums.");
-  v("_remove_final_layer_norm", remove_final_layer_norm, "No norm behind the last layer.");
+  v("do_layer_norm_before", do_layer_norm_before,
+    "Pre-norm: norms before attention and MLP instead of after their residual sums.");
+  v("_remove_final_layer_norm", remove_final_layer_norm, "No norm after the last layer.");
   v("word_embed_proj_dim", word_embed_proj_dim, "Width of the embeddings; null: hidden_size.");
-  v("dropout", dropout, "Share of what attention and MLP add that training drops.");
+  v("dropout", dropout, "Dropout probability of the outputs of attention and MLP.");
   v("layerdrop", layerdrop, "Kept for transformers: must be 0.");
   v("enable_bias", enable_bias, "Biases on every projection.");
   v("layer_norm_elementwise_affine", layer_norm_elementwise_affine, "Norms have weights.");

@@ -1,4 +1,4 @@
-// Pegasus: BART's parts with norms in front and positions that nobody trains.
+// Pegasus: BART's parts with pre-norms and fixed positions.
 #pragma once
 
 #include "easydel/models/bart/config.h"

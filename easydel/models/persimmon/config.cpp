@@ -25,7 +25,7 @@ PersimmonConfig::PersimmonConfig() {
 void PersimmonConfig::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
-  v("hidden_dropout", hidden_dropout, "Share of what the MLP adds that training drops.");
+  v("hidden_dropout", hidden_dropout, "Dropout probability of the outputs of the MLP.");
   v("qk_layernorm", qk_layernorm, "Norms on the heads of queries and keys.");
 }
 

@@ -24,8 +24,8 @@ PhiConfig::PhiConfig() {
 void PhiConfig::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
-  v("resid_pdrop", resid_pdrop, "Share of what attention and MLP add that training drops.");
-  v("embd_pdrop", embd_pdrop, "Share of the embeddings that training drops.");
+  v("resid_pdrop", resid_pdrop, "Dropout probability of the outputs of attention and MLP.");
+  v("embd_pdrop", embd_pdrop, "Dropout probability of the embeddings.");
   v("qk_layernorm", qk_layernorm, "Norms on the heads of queries and keys.");
 }
 

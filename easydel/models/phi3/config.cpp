@@ -21,10 +21,10 @@ Phi3Config::Phi3Config() {
 void Phi3Config::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
-  v("resid_pdrop", resid_pdrop, "Share of each layer's outputs that training drops.");
+  v("resid_pdrop", resid_pdrop, "Dropout probability of each layer's outputs.");
   v("embd_pdrop", embd_pdrop, "Kept for transformers, which drops no embeddings either.");
   v("original_max_position_embeddings", original_max_position_embeddings, "Longest sequence of the pretraining.");
-  v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
+  v("sliding_window", sliding_window, "Sliding window size; null: no window.");
   v.only_when_changed();
   head_dim_field(v);
 }

@@ -30,7 +30,7 @@ void PhimoeConfig::fields(FieldVisitor& v) {
   common_fields(v);
   v("rope_parameters", mscale_rope, "Rotary position embeddings.");
   bias_field(v);
-  v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
+  v("sliding_window", sliding_window, "Sliding window size; null: no window.");
   expert_fields(v);
   v("router_jitter_noise", router_jitter_noise, "How near experts must come to the best one to share its weight.");
   v("input_jitter_noise", input_jitter_noise, "Kept for transformers: training here routes without noise.");

@@ -28,11 +28,11 @@ void PixtralVisionConfig::fields(FieldVisitor& v) {
   v("num_attention_heads", num_attention_heads, "Heads.");
   v("head_dim", head_dim, "Kept for transformers: hidden_size / num_attention_heads.");
   v("hidden_act", hidden_act, "Activation of the MLP.");
-  v("attention_dropout", attention_dropout, "Share of attention weights that training drops.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("attention_dropout", attention_dropout, "Dropout probability of attention weights.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   v("image_size", image_size, "Kept for transformers: the longest side of an image.");
   v("patch_size", patch_size, "Height and width of a patch.");
-  v("num_channels", num_channels, "Colours of a pixel.");
+  v("num_channels", num_channels, "Color channels of a pixel.");
   v("rope_parameters", rope_parameters, "Rotary position embeddings.");
 }
 

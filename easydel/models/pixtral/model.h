@@ -1,4 +1,4 @@
-// Pixtral's tower: the patches of all images lie in one row, and each sees those of its own image.
+// Pixtral's tower: the patches of all images lie in one row, and each attends to those of its own image.
 #pragma once
 
 #include "easydel/infra/auto_model.h"

@@ -18,7 +18,7 @@ void Qwen2Config::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
   v("use_sliding_window", use_sliding_window, "Whether layers have windows at all.");
-  v("max_window_layers", max_window_layers, "Lower layers that see everything, where layer_types is not given.");
+  v("max_window_layers", max_window_layers, "Number of lower layers with full attention, if layer_types is not given.");
   window_fields(v);
   v.only_when_changed();
   head_dim_field(v);

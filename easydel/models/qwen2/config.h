@@ -12,7 +12,7 @@ struct Qwen2Config : Config<Qwen2Config, DecoderConfig> {
   Qwen2Config();
 
   bool use_sliding_window = false;
-  int64_t max_window_layers = 28;  // the layers below see everything
+  int64_t max_window_layers = 28;  // the layers below have full attention
 
   void fields(FieldVisitor& v) override;
   void post_init() override;

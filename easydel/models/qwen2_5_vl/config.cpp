@@ -16,7 +16,8 @@ void Qwen2_5_VLVisionConfig::fields(FieldVisitor& v) {
   v("intermediate_size", intermediate_size, "Width of the tower's MLPs.");
   v("out_hidden_size", out_hidden_size, "Width of a token, which is the decoder's.");
   v("window_size", window_size, "Height and width of a window, in pixels.");
-  v("fullatt_block_indexes", fullatt_block_indexes, "Layers that see whole frames; the others see windows.");
+  v("fullatt_block_indexes", fullatt_block_indexes,
+    "Layers with attention over whole frames; the others have windows.");
   v("tokens_per_second", tokens_per_second, "Positions in time that a second of a video takes.");
 }
 

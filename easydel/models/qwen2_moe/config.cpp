@@ -26,7 +26,7 @@ void Qwen2MoeConfig::fields(FieldVisitor& v) {
   expert_fields(v);
   sparse_fields(v);
   v("use_sliding_window", use_sliding_window, "Whether there are windows.");
-  v("sliding_window", window, "Tokens that a query sees back in layers with a window; 0: all.");
+  v("sliding_window", window, "Sliding window size in layers with one; 0: no window.");
   v("layer_types", layer_types, "sliding_attention or full_attention, for each layer.");
   v("max_window_layers", max_window_layers, "By default, every other layer before this one has a window.");
   v("shared_expert_intermediate_size", shared_expert_intermediate_size, "Width of the expert for every token.");

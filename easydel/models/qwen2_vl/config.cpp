@@ -21,7 +21,7 @@ constexpr const char* kTextKeys[] = {
 
 void list_fields(MropeParameters& rope, FieldVisitor& v) {
   list_fields(static_cast<RopeParameters&>(rope), v);
-  v("mrope_section", rope.mrope_section, "Pairs of a head that turn by time, height and width.");
+  v("mrope_section", rope.mrope_section, "Rotary pairs of a head for time, height and width.");
 }
 
 QwenVisionConfig::QwenVisionConfig() {
@@ -34,11 +34,11 @@ void QwenVisionConfig::tower_fields(FieldVisitor& v) {
   v("depth", num_hidden_layers, "Layers of the tower.");
   v("num_heads", num_attention_heads, "Heads of the tower.", {"num_attention_heads"});
   v("hidden_act", hidden_act, "Activation of the MLPs.");
-  v("in_channels", in_channels, "Colours of a pixel.");
+  v("in_channels", in_channels, "Color channels of a pixel.");
   v("patch_size", patch_size, "Height and width of a patch.");
   v("temporal_patch_size", temporal_patch_size, "Frames of a patch.");
   v("spatial_merge_size", spatial_merge_size, "Patches on a side of what becomes a token.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   v("rope_parameters", rope, "Rotary embeddings by row and column: rope_type axial, and rope_theta.");
 }
 
@@ -84,14 +84,15 @@ void QwenTextConfig::text_fields(FieldVisitor& v) {
   v("intermediate_size", intermediate_size, "Width of the MLP.");
   v("num_hidden_layers", num_hidden_layers, "Decoder layers.");
   v("num_attention_heads", num_attention_heads, "Query heads.");
-  v("num_key_value_heads", num_key_value_heads, "Fewer than the query heads means grouped attention.");
+  v("num_key_value_heads", num_key_value_heads,
+    "Key/value heads; fewer than the query heads: grouped-query attention.");
   v("hidden_act", hidden_act, "Activation of the MLP.");
-  v("max_position_embeddings", max_position_embeddings, "Longest sequence.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
-  v("rms_norm_eps", norm_eps, "Added under the root of the norms.");
-  v("use_cache", use_cache, "Keep keys and values while generating.");
+  v("max_position_embeddings", max_position_embeddings, "Maximum sequence length.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
+  v("rms_norm_eps", norm_eps, "Epsilon of the norms.");
+  v("use_cache", use_cache, "Cache keys and values during generation.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("attention_dropout", attention_dropout, "Share of attention weights that training drops.");
+  v("attention_dropout", attention_dropout, "Dropout probability of attention weights.");
   v("rope_parameters", mrope, "Rotary position embeddings.");
 }
 
@@ -147,13 +148,14 @@ Qwen2TextWithGrids::Qwen2TextWithGrids() {
 
 void Qwen2TextWithGrids::fields(FieldVisitor& v) {
   text_fields(v);
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
   v("use_sliding_window", use_sliding_window, "Whether layers have windows at all.");
-  v("max_window_layers", max_window_layers, "Lower layers that see everything, where layer_types is not given.");
+  v("max_window_layers", max_window_layers, "Number of lower layers with full attention, if layer_types is not given.");
   window_fields(v);
   v.only_when_changed();
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output, in older files.");
+  v("tie_word_embeddings", tie_word_embeddings,
+    "Share one matrix between input and output embeddings, in older files.");
 }
 
 void Qwen2TextWithGrids::post_init() {
@@ -164,13 +166,13 @@ void Qwen2TextWithGrids::post_init() {
 QwenVLConfig::QwenVLConfig() : vision_config(Qwen2VLVisionConfig()), text_config(Qwen2VLTextConfig()) {}
 
 void QwenVLConfig::fields(FieldVisitor& v) {
-  v("vision_config", vision_config, "The tower for images.");
+  v("vision_config", vision_config, "The vision tower.");
   v("text_config", text_config, "The decoder.");
-  v("image_token_id", image_token_id, "Token in whose place an image's features stand.");
-  v("video_token_id", video_token_id, "Token in whose place a video's features stand.");
+  v("image_token_id", image_token_id, "Placeholder token for image features.");
+  v("video_token_id", video_token_id, "Placeholder token for video features.");
   v("vision_start_token_id", vision_start_token_id, "Kept for transformers.");
   v("vision_end_token_id", vision_end_token_id, "Kept for transformers.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+  v("tie_word_embeddings", tie_word_embeddings, "Share one matrix between input and output embeddings.");
 }
 
 void QwenVLConfig::rename_older_keys(Json& given, bool is_whole) const {

@@ -11,7 +11,7 @@ struct Qwen3Config : Config<Qwen3Config, DecoderConfig> {
   Qwen3Config();
 
   bool use_sliding_window = false;
-  int64_t max_window_layers = 28;  // the layers below see everything
+  int64_t max_window_layers = 28;  // the layers below have full attention
 
   void fields(FieldVisitor& v) override;
   void post_init() override;

@@ -25,7 +25,7 @@ void Qwen3MoeConfig::fields(FieldVisitor& v) {
   rope_field(v);
   bias_field(v);
   v("use_sliding_window", use_sliding_window, "Whether there is a window.");
-  v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
+  v("sliding_window", sliding_window, "Sliding window size; null: no window.");
   expert_fields(v);
   sparse_fields(v);
   v.only_when_changed();
@@ -35,7 +35,7 @@ void Qwen3MoeConfig::fields(FieldVisitor& v) {
 void QwenMoeConfig::sparse_fields(FieldVisitor& v) {
   v("decoder_sparse_step", decoder_sparse_step, "Every n-th layer has experts.");
   v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
-  v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
+  v("norm_topk_prob", norm_topk_prob, "Normalize the weights of a token's experts to sum to one.");
   v("mlp_only_layers", mlp_only_layers, "Layers without experts, regardless of decoder_sparse_step.");
 }
 

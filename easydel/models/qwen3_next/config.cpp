@@ -23,7 +23,7 @@ bool is_given(const Json& object, const char* key) { return object.find(key) && 
 }  // namespace
 
 void LinearAttentionKeys::fields(FieldVisitor& v) {
-  v("linear_conv_kernel_dim", conv_kernel_dim, "Tokens that the convolution of linear attention sees.");
+  v("linear_conv_kernel_dim", conv_kernel_dim, "Kernel size of the convolution of linear attention.");
   v("linear_key_head_dim", key_head_dim, "Size of a key of linear attention.");
   v("linear_value_head_dim", value_head_dim, "Size of a value of linear attention.");
   v("linear_num_key_heads", num_key_heads, "Key heads of linear attention.");
@@ -108,14 +108,14 @@ void Qwen3NextConfig::fields(FieldVisitor& v) {
   head_dim_field(v);
   bias_field(v);
   linear.fields(v);
-  v("num_experts", num_local_experts, "Experts in each layer that has some.");
-  v("num_experts_per_tok", num_experts_per_tok, "Experts that each token goes to.");
+  v("num_experts", num_local_experts, "Experts per MoE layer.");
+  v("num_experts_per_tok", num_experts_per_tok, "Experts per token.");
   v("output_router_logits", output_router_logits, "Return router logits, and add the balancing loss.");
   v("router_aux_loss_coef", router_aux_loss_coef, "Weight of the balancing loss.");
   v("decoder_sparse_step", decoder_sparse_step, "Every n-th layer has experts.");
   v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
   v("shared_expert_intermediate_size", shared_expert_intermediate_size, "Width of the expert that all tokens share.");
-  v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
+  v("norm_topk_prob", norm_topk_prob, "Normalize the weights of a token's experts to sum to one.");
   v("mlp_only_layers", mlp_only_layers, "Layers without experts, regardless of decoder_sparse_step.");
 }
 

@@ -21,7 +21,7 @@ void Qwen3VLVisionConfig::fields(FieldVisitor& v) {
   v("out_hidden_size", out_hidden_size, "Width of a token, which is the decoder's.");
   v("num_position_embeddings", num_position_embeddings, "Learned positions of a square, stretched over each image.");
   v("deepstack_visual_indexes", deepstack_visual_indexes,
-    "Layers of the tower whose features are added behind the decoder's first layers.");
+    "Layers of the tower whose features are added after the decoder's first layers.");
 }
 
 void Qwen3VLVisionConfig::validate() const {
@@ -57,9 +57,10 @@ void Qwen3VLTextConfig::fields(FieldVisitor& v) {
   head_dim_field(v);
   bias_field(v);
   v.only_when_changed();
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
-  v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
-  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output, in older files.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token or tokens.");
+  v("tie_word_embeddings", tie_word_embeddings,
+    "Share one matrix between input and output embeddings, in older files.");
 }
 
 Qwen3VLConfig::Qwen3VLConfig() {

@@ -28,7 +28,7 @@ void SeedOssConfig::fields(FieldVisitor& v) {
   v("attention_bias", attention_bias, "Biases on queries, keys and values.");
   v("attention_out_bias", attention_out_bias, "A bias on the attention's output.");
   v("mlp_bias", mlp_bias, "Biases in the MLP.");
-  v("residual_dropout", residual_dropout, "Share of what attention and MLP add that training drops.");
+  v("residual_dropout", residual_dropout, "Dropout probability of the outputs of attention and MLP.");
   v("pretraining_tp", pretraining_tp, "Kept for transformers.");
 }
 

@@ -23,10 +23,10 @@ void SiglipTextConfig::fields(FieldVisitor& v) {
   v("vocab_size", vocab_size, "Tokens in the vocabulary.");
   v("intermediate_size", intermediate_size, "Width of the MLP.");
   v("max_position_embeddings", max_position_embeddings, "Longest text.");
-  v("projection_size", projection_size, "Size of a text's vector; null: hidden_size.");
+  v("projection_size", projection_size, "Size of a text embedding; null: hidden_size.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
-  v("eos_token_id", eos_token_id, "Token that ends a text.");
+  v("bos_token_id", bos_token_id, "Beginning-of-sequence token.");
+  v("eos_token_id", eos_token_id, "End-of-sequence token.");
 }
 
 void SiglipTextConfig::post_init() {
@@ -61,8 +61,8 @@ void SiglipVisionConfig::fields(FieldVisitor& v) {
 SiglipConfig::SiglipConfig() : text_config(SiglipTextConfig()), vision_config(SiglipVisionConfig()) { post_init(); }
 
 void SiglipConfig::fields(FieldVisitor& v) {
-  v("text_config", text_config, "The tower for texts.");
-  v("vision_config", vision_config, "The tower for images.");
+  v("text_config", text_config, "The text tower.");
+  v("vision_config", vision_config, "The vision tower.");
   v("initializer_factor", initializer_factor, "Kept for transformers.");
 }
 

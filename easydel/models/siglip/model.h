@@ -15,7 +15,7 @@ class SiglipTextModel : public BaseModule, public Pretrained<SiglipTextModel> {
   using ConfigType = SiglipTextConfig;
   explicit SiglipTextModel(const SiglipTextConfig& config);
   ModelOutput forward(const PreparedInputs& inputs) const override;
-  void prepare_whole(PreparedInputs& inputs) const override;  // every token sees every other
+  void prepare_whole(PreparedInputs& inputs) const override;  // every token attends to every other
 
  private:
   const TextEmbeddings& embeddings_;

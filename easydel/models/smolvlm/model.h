@@ -13,7 +13,7 @@ namespace easydel {
 class SmolVLMVisionEmbeddings : public Module {
  public:
   explicit SmolVLMVisionEmbeddings(const SmolVLMVisionConfig& config);
-  // Of pixels [B, C, height, width] and the patches [B, rows, columns] that are no padding.
+  // Of pixels [B, C, height, width] and the patches [B, rows, columns] that are not padding.
   at::Tensor operator()(const at::Tensor& pixels, const at::Tensor& is_patch) const;
 
  private:

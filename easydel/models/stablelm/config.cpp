@@ -25,8 +25,8 @@ void StableLmConfig::fields(FieldVisitor& v) {
   rope_field(v);
   v("use_qkv_bias", use_qkv_bias, "Biases on queries, keys and values.");
   v("qk_layernorm", qk_layernorm, "A norm on each head of queries and keys.");
-  v("use_parallel_residual", use_parallel_residual, "The MLP reads what the attention reads.");
-  v("hidden_dropout", hidden_dropout, "Share of what the MLP adds that training drops.");
+  v("use_parallel_residual", use_parallel_residual, "Parallel attention and MLP: both have the same input.");
+  v("hidden_dropout", hidden_dropout, "Dropout probability of the outputs of the MLP.");
 }
 
 void StableLmConfig::validate() const {

@@ -25,9 +25,9 @@ Starcoder2Config::Starcoder2Config() {
 void Starcoder2Config::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
-  v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
-  v("residual_dropout", residual_dropout, "Share of what attention and MLP add that training drops.");
-  v("embedding_dropout", embedding_dropout, "Share of the embeddings that training drops.");
+  v("sliding_window", sliding_window, "Sliding window size; null: no window.");
+  v("residual_dropout", residual_dropout, "Dropout probability of the outputs of attention and MLP.");
+  v("embedding_dropout", embedding_dropout, "Dropout probability of the embeddings.");
   v("use_bias", use_bias, "Biases on every projection.");
   v.only_when_changed();
   head_dim_field(v);

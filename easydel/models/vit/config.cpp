@@ -17,8 +17,8 @@ ViTConfig::ViTConfig() {
 void ViTConfig::fields(FieldVisitor& v) {
   encoder_fields(v);
   v("intermediate_size", intermediate_size, "Width of the MLP.");
-  v("hidden_dropout_prob", hidden_dropout, "Share of what attention and MLP add that training drops.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
+  v("hidden_dropout_prob", hidden_dropout, "Dropout probability of the outputs of attention and MLP.");
+  v("initializer_range", initializer_range, "Standard deviation of weight initialization.");
   image_fields(v);
   v("qkv_bias", qkv_bias, "Biases on queries, keys and values.");
   v("encoder_stride", encoder_stride, "Kept for transformers.");

@@ -20,8 +20,8 @@ struct KeyBlocks {
   at::Tensor v;  // [P, K, C, V]
 };
 
-// What one query sees: slots [begin, end) of a sequence. Slot s is in block blocks[s / C] or, if there is only one
-// block, in that block as a ring buffer; always at s % C.
+// The keys that one query attends to: slots [begin, end) of a sequence. Slot s is in block blocks[s / C] or, if there
+// is only one block, in that block as a ring buffer; always at s % C.
 struct KeySpan {
   int64_t begin = 0, end = 0;
   const int32_t* blocks = nullptr;  // null: the ring

@@ -47,7 +47,7 @@ struct SamplingParams {
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;
   bool skip_special_tokens = true;         // in the text
-  std::optional<int64_t> logprobs;         // of each new token, with so many of the most likely ones
+  std::optional<int64_t> logprobs;         // of each new token, with this many of the most likely ones
   std::optional<int64_t> prompt_logprobs;  // the same for each token of the prompt but the first
   std::optional<GrammarSpec> grammar;
 
@@ -95,8 +95,8 @@ std::string_view finish_name(Finish finish);  // "stop", "length", "cancelled", 
 struct RequestOutput {
   std::vector<int32_t> tokens;                 // new ones, an end token included
   std::string text;                            // new text: whole characters, and nothing that may become a stop string
-  std::vector<TokenLogprobs> logprobs;         // of `tokens`, if asked for
-  std::vector<TokenLogprobs> prompt_logprobs;  // in the first output, if asked for; entry 0 is of the second token
+  std::vector<TokenLogprobs> logprobs;         // of `tokens`, if requested
+  std::vector<TokenLogprobs> prompt_logprobs;  // in the first output, if requested; entry 0 is of the second token
   std::vector<float> embedding;                // of Embed and Classify
   std::optional<Finish> finish;
   bool is_refusal = false;  // of Finish::Error: the request itself is wrong, such as a grammar that does not compile

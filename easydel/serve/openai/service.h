@@ -21,7 +21,7 @@ namespace easydel::serve {
 struct ServiceOptions {
   std::vector<std::string> served_model_names{"model"};  // the first one is in answers that name none
   std::string model_root;                                // where the model came from, for /v1/models
-  std::vector<std::string> api_keys;                     // empty: none is asked for
+  std::vector<std::string> api_keys;                     // empty: none is required
   std::string chat_template;                             // its source; empty: the model's
   bool trust_request_chat_template = false;              // whether a request may bring its own
   std::string allowed_local_media_path;                  // images of requests may be files below it; empty: none

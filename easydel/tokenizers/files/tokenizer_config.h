@@ -31,7 +31,7 @@ struct TokenizerConfig {
   Json values = Json::object();  // tokenizer_config.json unchanged, including unknown keys
 
   std::optional<std::string> special_token(std::string_view name) const;
-  Json template_variables() const;  // the special tokens, as chat templates see them
+  Json template_variables() const;  // the special tokens, as chat templates get them
 };
 
 }  // namespace easydel

@@ -15,7 +15,7 @@ class ArgumentChecker;
 class FieldVisitor;
 struct RolloutArguments;
 
-constexpr int64_t kDashboardPort = 8265;  // unless another one is asked for
+constexpr int64_t kDashboardPort = 8265;  // by default
 
 struct TrackerArguments {
   std::vector<std::string> report_to;        // wandb, mlflow, trackio, tensorboard; empty, none: no tracker
@@ -28,7 +28,7 @@ struct TrackerArguments {
   bool reports_to(std::string_view tracker) const;
 };
 
-// What the model writes for some prompts, every so many steps.
+// Sample generations for some prompts during training.
 struct PreviewArguments {
   std::optional<int64_t> generation_interval;  // steps; never
   Json generation_prompts = Json::array();     // texts, lists of messages, or rows
@@ -56,7 +56,7 @@ struct PushArguments {
   std::optional<std::string> hub_model_id;  // the name of save_directory
   std::string hub_strategy = "every_save";  // or end: the last checkpoint alone
   std::optional<bool> hub_private_repo;     // the account's default
-  bool hub_always_push = false;             // false: a checkpoint is left out while the one before is on its way
+  bool hub_always_push = false;             // false: a checkpoint is skipped while the one before is being uploaded
 };
 
 // Whether this trainer's model writes texts: those that embed or classify have no previews.

@@ -155,7 +155,7 @@ struct TrainingArguments {
   // EasyDeL's defaults for a trainer: "sft" has a learning rate of 2e-5. ConfigError on a type that is not known.
   static TrainingArguments for_trainer(std::string_view trainer_type);
   // Those with the keys of `json` set. ConfigError on an unknown key, with the nearest; NotSupportedError on a key of
-  // EasyDeL's that asks for what there is not yet. Texts that read as numbers are numbers: YAML's 1e-5.
+  // EasyDeL's that is not supported yet. Texts that read as numbers are numbers: YAML's 1e-5.
   static TrainingArguments from_json(std::string_view trainer_type, const Json& json, const KeyPlace& where = {});
   Json to_json(std::string_view trainer_type) const;
 

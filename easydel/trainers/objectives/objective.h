@@ -66,7 +66,7 @@ class Objective {
   virtual bool joins_rows(const TrainingArguments&) const { return false; }  // of a minibatch, instead of padding them
   virtual std::optional<int64_t> padding_value(const TrainingArguments&) const { return std::nullopt; }  // tokenizer's
   virtual std::vector<BatchRow> rows(const data::Example& example) const = 0;
-  // A pattern of parameters that are not trained where nobody says which, and that get no adapters; absent: all are.
+  // A pattern of parameters that are not trained by default, and that get no adapters; absent: all are.
   virtual std::optional<std::string> frozen_by_default(const TrainingArguments&) const { return std::nullopt; }
   // What rows of a minibatch have of each other: this rank's, in their order.
   virtual void link_rows(std::vector<BatchRow>&, const TrainingArguments&) const {}
@@ -127,9 +127,9 @@ void require_same_mesh(const BaseModule& model, const BaseModule& other, const s
 std::unique_ptr<Objective> make_causal_lm_objective();
 // "sft", "base" of an encoder-decoder: what its decoder writes for what its encoder reads.
 std::unique_ptr<Objective> make_seq2seq_objective();
-// The same of one that hears: what is said in a recording.
+// The same for a speech model: the text of a recording.
 std::unique_ptr<Objective> make_speech_objective(WhisperFeatureExtractor extractor, const BaseConfig& config);
-// And of a decoder that sees: what it writes about images.
+// And for a vision-language model: text about images.
 std::unique_ptr<Objective> make_vision_objective(VisionProcessor processor);
 // "embedding": vectors of texts, near each other where the texts belong together.
 std::unique_ptr<Objective> make_embedding_objective();

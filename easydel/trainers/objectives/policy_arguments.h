@@ -27,7 +27,7 @@ struct RolloutArguments {
   double presence_penalty = 0.0;     // taken from the score of a token that the completion has
   double frequency_penalty = 0.0;    // likewise, for each time that it has it
   int64_t num_iterations = 1;        // times that each completion is trained on
-  int64_t steps_per_generation = 1;  // optimizer steps that share one generation: its prompts are so many batches
+  int64_t steps_per_generation = 1;  // optimizer steps that share one generation, of as many batches of prompts
   Json rewards;                      // a reward or a list of them; see rewards/reward.h
   std::optional<std::vector<double>> reward_weights;  // 1 each
   bool mask_truncated_completions = false;

@@ -15,7 +15,7 @@ namespace easydel {
 
 // What the arguments cannot say.
 struct PolicyParts {
-  // What the divergence is measured from, if beta asks for one. Absent: the model without its adapters.
+  // The reference of the KL divergence, if beta is above 0. Absent: the model without its adapters.
   std::shared_ptr<const BaseModule> reference = {};
   std::shared_ptr<const BaseModule> reward_model = {};                        // of the reward reward_model
   std::shared_ptr<BaseModule> value_model = {};                               // of ppo, trained along

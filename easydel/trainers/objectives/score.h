@@ -14,7 +14,7 @@ struct TextScore {
 };
 
 struct ScoreOptions {
-  int64_t window = 0;  // tokens that the model sees at a time; 0: its context, at most 2048
+  int64_t window = 0;  // tokens of a window; 0: the model's context, at most 2048
   int64_t stride = 0;  // tokens between two windows; 0: half of the window
   bool show_progress = true;
 };
@@ -34,7 +34,7 @@ struct ContinuationScore {
 };
 
 struct ContinuationOptions {
-  int64_t max_length = 0;  // tokens that the model sees at a time; 0: max_length_of(model)
+  int64_t max_length = 0;  // maximum tokens of context and continuation; 0: max_length_of(model)
   int64_t batch_size = 0;  // rows at a time; 0: as many as have some thousand tokens together
   bool find_greedy = false;
   bool show_progress = true;

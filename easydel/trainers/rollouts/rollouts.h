@@ -34,7 +34,7 @@ struct RolloutResult {
   std::map<std::string, double> metrics = {};        // of what happened in between
 };
 
-// The completions of prompts, so many of each. `key` is what their random numbers depend on.
+// The completions of prompts, a number of each. `key` is what their random numbers depend on.
 using RolloutFunction =
     std::function<RolloutResult(const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key)>;
 
