@@ -91,10 +91,10 @@ def rows_of(draw, kind):
         elif kind == "prompt_messages":
             row = {"prompt": question(draw), "completion": answer(draw)}
         elif kind == "instructions":
-            row = {"instruction": text(draw), "output": text(draw)}
-            row |= {"input": text(draw)} if draw.random() < 0.5 else {}
-            row |= {"system": text(draw)} if draw.random() < 0.3 else {}
-            row |= {"history": [[text(draw), text(draw)] for _ in range(draw.randint(0, 2))]} if draw.random() < 0.3 else {}
+            # A data set has the columns of its first row.
+            row = {"instruction": text(draw), "output": text(draw), "input": text(draw) if draw.random() < 0.5 else "",
+                   "system": text(draw) if draw.random() < 0.3 else "",
+                   "history": [[text(draw), text(draw)] for _ in range(draw.choice([0, 0, 1, 2]))]}
         elif kind == "ids":
             length = draw.randint(1, 12)
             row = {"input_ids": [draw.randint(0, 300) for _ in range(length)],
