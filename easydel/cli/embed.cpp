@@ -52,9 +52,10 @@ Vectors embed(const BaseModule& module, const EmbedArguments& options) {
     return {.images = out.image_embeds.defined() ? out.image_embeds : out.pooler_output};
   }
   const auto* towers = dynamic_cast<const TwoTowerModule*>(&module);
-  require<NotSupportedError>(towers != nullptr, "[embed] ", module.type_name(),
-                             " must be an image embedding model (clip, siglip, vit, dinov2), or a text model with --text "
-                             "(bert, qwen3); encoder-decoders are not supported.");
+  require<NotSupportedError>(
+      towers != nullptr, "[embed] ", module.type_name(),
+      " must be an image embedding model (clip, siglip, vit, dinov2), or a text model with --text "
+      "(bert, qwen3); encoder-decoders are not supported.");
   if (!options.texts.empty()) inputs.input_ids = read_texts(options.model, module, options.texts).to(device);
   return {.texts = inputs.input_ids.defined() ? towers->text_features(inputs) : at::Tensor(),
           .images = inputs.pixel_values.defined() ? towers->image_features(inputs) : at::Tensor()};
