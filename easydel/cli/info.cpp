@@ -11,6 +11,7 @@
 #include "easydel/core/text/bytes.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/files/packed_files.h"
+#include "easydel/infra/files/weights.h"
 #include "easydel/infra/parallel/sharding_plan.h"
 #include "easydel/infra/registry.h"
 #include "easydel/io/gguf/gguf_file.h"
@@ -75,7 +76,8 @@ void run(const InfoOptions& options) {
   const auto module = Registry::instance().make_module(*config, task);
   const int64_t count = module->num_params();  // before weights become codes and scales
   const double flops = module->flops_per_token(1, options.sequence_length);
-  if (!method.empty()) module->transform(packing_at_load(*module, load, {.where = directory.string()}));
+  // No file is read: where the weights come from is named in errors alone.
+  if (!method.empty()) module->transform(packing_at_load(*module, load, make_tensor_source({}, directory.string())));
   module->set_options({.dtype = load.dtype, .param_dtype = load.param_dtype});
 
   const std::optional<ShardingPlan> plan = on_mesh ? std::optional(plan_sharding(*module, devices)) : std::nullopt;
