@@ -94,13 +94,16 @@ bool has_images(const GenerateArguments& options) {
   return file->contains("pixel_values") || file->contains("pixel_values_videos");
 }
 
-// Whether the files are of an encoder-decoder, which generates from what its encoder reads.
+// Whether the files are of an encoder-decoder, which generates from what its encoder reads. UsageError if it reads
+// sound.
 bool has_encoder(const ModelOptions& options) {
   const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
   const auto config = AutoConfig::from_pretrained(directory.string());
   const std::vector<TaskType> tasks = Registry::instance().tasks(std::string(config->model_type()));
-  return config->is_encoder_decoder &&
-         std::find(tasks.begin(), tasks.end(), TaskType::SequenceToSequence) != tasks.end();
+  const auto has = [&](TaskType task) { return std::find(tasks.begin(), tasks.end(), task) != tasks.end(); };
+  require<UsageError>(!has(TaskType::SpeechSequenceToSequence), "easydel generate: ", config->model_type(),
+                      " is a speech recognition model. Use: easydel transcribe FILE --model ", options.model);
+  return config->is_encoder_decoder && has(TaskType::SequenceToSequence);
 }
 
 std::vector<int64_t> new_ids(const GenerateOutput& out, std::size_t row) {

@@ -265,6 +265,11 @@ class Transcribe(unittest.TestCase):
     def spoken(self, ids: list) -> str:
         return self.tokenizer.decode([i for i in ids if i < TIMES], skip_special_tokens=True).lstrip(" ")
 
+    def test_generate_points_to_transcribe(self):
+        done = warm_start.run([EASYDEL, "generate", str(self.directory), "--prompt", "It is"], text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"whisper is a speech recognition model. Use: easydel transcribe FILE --model {self.directory}", done.stderr)
+
     def test_openai_clients_get_the_same(self):
         short, long = list(self.sounds)[1], list(self.sounds)[3]
         aligned = SPEECH | dict(alignment_heads=[[0, 0], [1, 2]])
