@@ -126,6 +126,30 @@ TEST(FileCodes, AreMultipliedStraightByEveryKernel) {
   }
 }
 
+TEST(FileCodes, Fp8NanStaysNanInEveryKernel) {
+  const at::Tensor codes = at::arange(256).to(at::kByte).view({8, 32}), scales = at::ones({8});
+  const at::Tensor expected = codes.view(at::kFloat8_e4m3fn).to(at::kFloat);
+  const auto list = operations::kernels::blocks_available();
+  for (int i = 0; i < list.count; ++i) {
+    operations::kernels::CodeArgs args;
+    args.codes = codes.const_data_ptr<uint8_t>();
+    args.row_bytes = args.group = 32;
+    args.groups = 1;
+    args.scales = scales.const_data_ptr();
+    const at::Tensor out = at::empty({8, 32});
+    list.tables[i]->unpack_fp8(args, 0, 8, out.mutable_data_ptr<float>());
+    EXPECT_TRUE(at::allclose(out, expected, 0, 0, /*equal_nan=*/true)) << i;
+  }
+}
+
+TEST(FileCodes, GiveNoRowsForNoInputs) {
+  for (const auto& [name, group, format] : kKinds) {
+    const auto method = make_method({.method = name, .group_size = group});
+    const at::Tensor y = method->multiply(at::empty({0, kCodeColumns}), random_shard(*method));
+    EXPECT_EQ(y.sizes(), at::IntArrayRef({0, kCodeRows})) << name;
+  }
+}
+
 TEST(FileCodes, OfOtherGroupsAndOfManyVectorsAreDequantized) {
   at::manual_seed(2);
   const auto odd = make_method({.method = "fp8", .group_size = 20});

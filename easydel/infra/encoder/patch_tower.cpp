@@ -148,7 +148,7 @@ at::Tensor PatchTower::run(const std::vector<const DecoderLayer*>& layers, const
   at::Tensor result = done.size() == 1 ? done[0] : at::cat(done);
   // Where ranks have different images and share the layers' weights, all of them take part in gathering these.
   for (auto round = static_cast<int64_t>(done.size()); round < layout.rounds; ++round)
-    result = result + 0 * run_group({.first = 0, .segments = 1, .length = 1}).sum();
+    result = result + (0 * run_group({.first = 0, .segments = 1, .length = 1})).sum();
   return result;
 }
 

@@ -68,8 +68,8 @@ at::Tensor code_product(const at::Tensor& x, const FileCodes& weight) {
   const HeldCodes dense(weight);
   at::Tensor flat = x.detach().reshape({-1, in}).to(at::kFloat).contiguous();
   const int64_t vectors = flat.size(0);
-  if (is_mxfp4) flat = flat.view({vectors, -1, kRun / 2, 2}).transpose(2, 3).contiguous().view({vectors, in});
-  const at::Tensor sums = dense.zeros.defined() ? flat.view({vectors, groups, -1}).sum(2) : at::Tensor();
+  if (is_mxfp4) flat = flat.view({vectors, in / kRun, kRun / 2, 2}).transpose(2, 3).contiguous().view({vectors, in});
+  const at::Tensor sums = dense.zeros.defined() ? flat.view({vectors, groups, in / groups}).sum(2) : at::Tensor();
   const at::Tensor y = at::empty({vectors, out}, at::kFloat);
   kernels::CodeArgs args = dense.args(weight);
   args.x = flat.const_data_ptr<float>();

@@ -59,7 +59,7 @@ struct Mxfp4Codes {
   Block decode(const uint8_t* codes) const { return look_up(table, codes); }
 };
 
-// float8_e4m3fn has the bits of a half, but for the exponent: its bias is 7 and not 15.
+// float8_e4m3fn has the bits of a half, but for the exponent, whose bias is 7 and not 15, and for the NaN: all ones.
 struct Fp8Codes {
   static constexpr int kRunBytes = 32;
   static constexpr bool kHasOffsets = false;
@@ -67,10 +67,12 @@ struct Fp8Codes {
 #if defined(__AVX2__)
   static constexpr float kUnit = 256;
   static Floats sixteen(const uint8_t* codes) {
-    const __m256i words = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
-    const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(words, _mm256_set1_epi16(0x80)), 8);
-    const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(words, _mm256_set1_epi16(0x7f)), 7);
-    const __m256i halves = _mm256_or_si256(sign, rest);
+    // With the sign in the highest two bits.
+    const __m256i words =
+        _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes))), 7);
+    const __m256i ones = _mm256_set1_epi16(0x3f80);
+    const __m256i nan = _mm256_cmpeq_epi16(_mm256_and_si256(words, ones), ones);
+    const __m256i halves = _mm256_or_si256(_mm256_andnot_si256(_mm256_set1_epi16(0x4000), words), nan);
 #if defined(__AVX512F__)
     return {_mm512_cvtph_ps(halves)};
 #else
@@ -81,8 +83,11 @@ struct Fp8Codes {
   static constexpr float kUnit = 0x1p120f;
   static Floats sixteen(const uint8_t* codes) {
     float values[kLanes];
-    for (int64_t i = 0; i < kLanes; ++i)
-      values[i] = bits_to_float(((codes[i] & 0x80u) << 24) | ((codes[i] & 0x7fu) << 20)) * kUnit;
+    for (int64_t i = 0; i < kLanes; ++i) {
+      const uint32_t rest = codes[i] & 0x7fu, if_nan = (rest + 1) & 0x80u;
+      const uint32_t exponent = (if_nan << 24) - (if_nan << 20);  // all ones
+      values[i] = bits_to_float(((codes[i] & 0x80u) << 24) | (rest << 20) | exponent) * kUnit;
+    }
     return read(values);
   }
 #endif
