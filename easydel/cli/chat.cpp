@@ -216,7 +216,12 @@ class Chat {
 
   // Images stand where the text has placeholders, else before it.
   Json content_of(const std::string& text) const {
-    if (images_.empty()) return text;
+    if (images_.empty()) {
+      require<UsageError>(!vision_ || text.find(vision_->image_token()) == std::string::npos, "the message has a ",
+                          "placeholder ", vision_ ? vision_->image_token() : "",
+                          ", and there is no image to show. Add one with /image FILE first.");
+      return text;
+    }
     Json parts = Json::array();
     const auto add_text = [&](const std::string& piece) {
       if (!piece.empty()) parts.push_back(Json::object({{"type", "text"}, {"text", piece}}));

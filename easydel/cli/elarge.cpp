@@ -278,7 +278,7 @@ void add_train_command(CLI::App& app) {
   command->add_option("--reward", options->rewards,
                       "Reward for grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo and nash_md: exact, numeric, "
                       "regex=PATTERN, format, json, "
-                      "length=TOKENS, \"command=PROGRAM WORDS\", http=URL; can be repeated");
+                      "length=TOKENS, \"command=PROGRAM WORDS\", http=URL, library=FILE; can be repeated");
   command->add_option("--reward-model", options->reward_model, "Reward model, for trainers with rewards");
   command->add_option(
       "--value-model", options->value_model,

@@ -108,6 +108,12 @@ class RepeatedRun(TinyRun):
         self.train("run", "--set", "resume_if_possible=false", model="other", steps=2)
         self.assertEqual(sorted(path.name for path in (self.folder / "run").glob("run-*")), ["run-2", "run-2.old", "run-4.old"])
 
+    def test_a_file_called_completions_is_left_to_its_owner(self):
+        notes = self.folder / "run" / "completions.jsonl"
+        notes.write_text('{"prompt": "mine"}\n')
+        self.train("run", steps=6)
+        self.assertEqual(notes.read_text(), '{"prompt": "mine"}\n')
+
     def test_two_runs_at_once(self):
         """The second is refused, whatever its mesh; a killed run holds nothing."""
         for mesh in ([], ["--mesh", "1,2,1,2,1"]):

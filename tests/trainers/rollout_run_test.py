@@ -279,6 +279,10 @@ class RolloutRun(TinyRun):
         error = self.fails("failing", *self.rolled("--set", f"rewards={json.dumps({'type': 'library', 'path': str(library), 'function': 'judge'})}"),
                            steps=2, data=("prompts",))
         self.assertEqual(error, '[rewards] judge.so has no function "judge". It must be declared extern "C".')
+        source.write_text('#include <cmath>\nextern "C" double reward(const char*, const char*, const char*) { return -INFINITY; }\n')
+        boundless = self.folder / "boundless.so"
+        subprocess.run([os.environ.get("CXX", "c++"), "-shared", "-fPIC", str(source), "-o", str(boundless)], check=True)
+        self.assertEqual(self.fails_with(f"library={boundless}"), "[rewards] library must return a finite number or NaN; got -inf.")
 
     def test_what_a_program_may_do_wrong(self):
         begin = time.monotonic()

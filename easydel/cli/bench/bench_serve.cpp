@@ -330,8 +330,9 @@ void add_workload_options(CLI::App& command, BenchServeOptions& options) {
 void add_report_options(CLI::App& command, BenchServeOptions& options) {
   command
       .add_option("--goodput", options.goodput,
-                  "Report goodput: the requests that meet these latency limits in milliseconds")
-      ->type_name("ttft:MS tpot:MS e2el:MS");
+                  "Report goodput: the requests that meet these latency limits in milliseconds, ttft:MS, tpot:MS or "
+                  "e2el:MS")
+      ->type_name("LIMIT");
   command.add_option("--percentile-metrics", options.metrics, "Metrics to report: ttft, tpot, itl, e2el")
       ->delimiter(',')
       ->check(CLI::IsMember({"ttft", "tpot", "itl", "e2el"}))

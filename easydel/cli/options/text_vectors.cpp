@@ -95,7 +95,7 @@ at::Tensor text_vectors(const ModelOptions& options, const BaseModule& module, c
     const at::Tensor states = module(inputs).last_hidden_state;
     require<NotSupportedError>(states.defined(), "[embed] ", module.type_name(),
                                " gives no states of tokens. Load its base model with --task embedding.");
-    rows.push_back(pool_tokens(states, at::ones_like(inputs.input_ids), pooling.strategy));
+    rows.push_back(pool_tokens(states.to(at::kFloat), at::ones_like(inputs.input_ids), pooling.strategy));
   }
   at::Tensor vectors = at::cat(rows).to(at::kFloat);
   if (pooling.normalizes) vectors = vectors / vectors.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-12);

@@ -100,7 +100,9 @@ RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::opti
   if (peak_flops_ && model.parallel()) *peak_flops_ *= static_cast<double>(model.parallel()->mesh().mesh().size());
   if (!directory_) return;
   const std::optional<int64_t> resumed = first_step > 0 ? std::optional(first_step) : std::nullopt;
-  if (const fs::path completions = *directory_ / kCompletionsFile; fs::exists(completions))
+  // Not a file of that name which this run does not write: it may be an earlier run's, or data.
+  if (const fs::path completions = *directory_ / kCompletionsFile;
+      options.arguments.rollout.log_completions && fs::exists(completions))
     forget_later_lines(completions, resumed);
   if (!options.arguments.writes_metrics()) return;
   make_directory(*directory_);

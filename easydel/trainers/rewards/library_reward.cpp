@@ -30,6 +30,7 @@ class LibraryReward final : public Reward {
     for (const RewardInput& input : inputs) {
       const std::string row = input.row ? input.row->dump() : "null";
       const double score = function_(input.prompt.c_str(), input.completion.c_str(), row.c_str());
+      require<IoError>(!std::isinf(score), "[rewards] library must return a finite number or NaN; got ", score, ".");
       scores.push_back(std::isnan(score) ? std::nullopt : std::optional(score));
     }
     return scores;

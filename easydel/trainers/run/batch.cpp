@@ -57,9 +57,12 @@ at::Tensor of_all_ranks(const at::Tensor& values, at::Device device, const Paral
 constexpr const char *kPixels = "pixel_values", *kSizes = "image_sizes", *kMask = "pixel_attention_mask",
                      *kGrid = "image_grid_thw";
 
+constexpr double kGridRow = 1 << 26;
+
 // What a rank without images has to know of those of others.
 struct ImageShape {
-  std::vector<double> pixels = {0, 0, 0}, grid = {0, 0, 0};
+  std::vector<double> pixels = {0, 0, 0};
+  double grid = 0;  // rows and columns of one image in one number, whose maximum over ranks is one of them
   double has_sizes = 0, has_mask = 0;
 };
 
@@ -74,9 +77,8 @@ ImageShape shape_of(const std::vector<BatchRow>& own) {
     }
     shape.has_sizes = row.images.contains(kSizes) ? 1 : 0;
     shape.has_mask = row.images.contains(kMask) ? 1 : 0;
-    if (const auto grid = row.images.find(kGrid); grid != row.images.end()) {
-      for (int64_t i = 0; i < 3; ++i) shape.grid[static_cast<std::size_t>(i)] = grid->second[0][i].item<double>();
-    }
+    if (const auto grid = row.images.find(kGrid); grid != row.images.end())
+      shape.grid = grid->second[0][1].item<double>() * kGridRow + grid->second[0][2].item<double>();
   }
   return shape;
 }
@@ -84,10 +86,11 @@ ImageShape shape_of(const std::vector<BatchRow>& own) {
 std::map<std::string, at::Tensor> black_image(const ImageShape& shape) {
   const auto size = [](const std::vector<double>& from, std::size_t i) { return static_cast<int64_t>(from[i]); };
   const int64_t height = size(shape.pixels, 1), width = size(shape.pixels, 2);
-  if (shape.grid[0] > 0) {
-    const int64_t t = size(shape.grid, 0), h = size(shape.grid, 1), w = size(shape.grid, 2);
-    return {{kPixels, at::zeros({t * h * w, size(shape.pixels, 0)}, at::kFloat)},
-            {kGrid, at::tensor({t, h, w}, at::kLong).unsqueeze(0)}};
+  if (shape.grid > 0) {
+    const auto h = static_cast<int64_t>(shape.grid / kGridRow);
+    const int64_t w = static_cast<int64_t>(shape.grid) - h * static_cast<int64_t>(kGridRow);
+    return {{kPixels, at::zeros({h * w, size(shape.pixels, 0)}, at::kFloat)},
+            {kGrid, at::tensor({int64_t{1}, h, w}, at::kLong).unsqueeze(0)}};
   }
   std::map<std::string, at::Tensor> image{{kPixels, at::zeros({1, size(shape.pixels, 0), height, width}, at::kFloat)}};
   if (shape.has_sizes > 0) image[kSizes] = at::tensor({height, width}, at::kLong).unsqueeze(0);
@@ -99,16 +102,15 @@ std::map<std::string, at::Tensor> images_of(const std::vector<BatchRow>& own, co
                                             at::Device device) {
   const ImageShape mine = shape_of(own);
   std::vector<double> numbers = mine.pixels;
-  numbers.insert(numbers.end(), mine.grid.begin(), mine.grid.end());
-  numbers.insert(numbers.end(), {mine.has_sizes, mine.has_mask});
+  numbers.insert(numbers.end(), {mine.grid, mine.has_sizes, mine.has_mask});
   numbers = max_over_batch(std::move(numbers), parallel, device);
   if (numbers[0] == 0) return {};
   std::map<std::string, at::Tensor> all;
   if (mine.pixels[0] == 0) {
     all = black_image({.pixels = {numbers[0], numbers[1], numbers[2]},
-                       .grid = {numbers[3], numbers[4], numbers[5]},
-                       .has_sizes = numbers[6],
-                       .has_mask = numbers[7]});
+                       .grid = numbers[3],
+                       .has_sizes = numbers[4],
+                       .has_mask = numbers[5]});
   } else {
     const auto height = static_cast<int64_t>(mine.pixels[1]), width = static_cast<int64_t>(mine.pixels[2]);
     std::map<std::string, std::vector<at::Tensor>> parts;

@@ -105,7 +105,7 @@ void Trainer::Impl::preview() {
     written = previews_->write(state.step);
   } catch (const std::exception& error) {  // a device without memory for it is no Error
     failed = true;
-    log::warning("[trainer] no sample generations after step ", state.step, "or later: ", error.what());
+    log::warning("[trainer] no sample generations after step ", state.step, " or later: ", error.what());
   }
   if (max_over_all(failed ? 1 : 0, parallel(), device()) > 0) previews_.reset();
   if (log_ && !failed) log_->previewed(state.step, written);

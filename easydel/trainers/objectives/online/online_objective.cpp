@@ -69,7 +69,7 @@ class OnlineObjective final : public Objective {
     const RolloutArguments& rollout = arguments.rollout;
     scores_ =
         CompletionScores(type_, rollout.rewards, rollout, {.model = parts_.reward_model}, parts_.reward_functions);
-    require_reference(parts_.reference.get(), model, type_, "beta");
+    require_reference(parts_.reference.get(), model, type_);
     require_room(model, rollout, type_);
     require<NotSupportedError>(
         type_ != "nash_md" || parts_.opponent_rollouts || !model.parallel() || model.parallel()->is_single(),
