@@ -9,7 +9,7 @@ import unittest
 from tiny_run import *
 
 KILL_AT = sys.argv.pop()
-STEPS = 20 * math.ceil(DRAWS / 10)  # two for each kill
+STEPS = 30 * math.ceil(DRAWS / 10)  # three for each kill: a fast machine is killed later
 MESHES = [[], ["--mesh", "1,2,1,2,1"], ["--mesh", "2,1,1,1,2"], ["--mesh", "1,1,1,4,1"], ["--mesh", "4,1,1,1,1"]]
 
 ZERO = [["--mesh", "4,1,1,1,1", "--zero-stage", 1], ["--mesh", "1,2,1,2,1", "--zero-stage", 1],
