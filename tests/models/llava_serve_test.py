@@ -216,7 +216,9 @@ class Command(unittest.TestCase):
         image(0).save(file)
         for lines, words in (([f"/image {directory}/none.png"], "none.png] cannot be opened: No such file or directory."),
                              ([f"/image {file}", f"/image {file}", f"what is {TOKEN} this ?"],
-                              f"the message has 1 placeholders {TOKEN}, and there are 2 images to show. Write one for each, or none.")):
+                              f"the message has 1 placeholders {TOKEN}, and there are 2 images to show. Write one for each, or none."),
+                             ([f"what is {TOKEN} this ?"],
+                              f"the message has a placeholder {TOKEN}, and there is no image to show. Add one with /image FILE first.")):
             done = subprocess.run([EASYDEL, "--log", "error", "chat", str(directory), "--max-new-tokens", str(COUNT)],
                                   input="\n".join(lines) + "\n", capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0, lines)
