@@ -21,6 +21,8 @@ int main(int argc, char** argv) {
                                                             .max_training_steps = std::stoll(argv[4]),
                                                             .total_batch_size = 8,
                                                             .learning_rate = 3e-3,
+                                                            .learning_rate_end = 0,
+                                                            .scheduler = "linear",
                                                             .max_length = 64,
                                                             .verbose = false})
                                        .train();
