@@ -28,7 +28,7 @@ make_root() {  # DIRECTORY PROGRAM
   ln -s usr/lib "$1/lib"
   cp -L /lib64/ld-linux-x86-64.so.2 "$1/lib64/"
   for library in "${SYSTEM_LIBRARIES[@]}"; do
-    path=$(ldconfig -p | awk -v name="$library" '$1 == name && /x86-64/ {print $NF; exit}')
+    path=$(ldconfig -p | awk -v name="$library" '$1 == name && /x86-64/ && !found {print $NF; found = 1}')
     [ -n "$path" ] || die "this system has no $library"
     cp -L "$path" "$1/usr/lib/x86_64-linux-gnu/"
   done
