@@ -97,7 +97,7 @@ at::Tensor text_vectors(const ModelOptions& options, const BaseModule& module, c
                                " gives no states of tokens. Load its base model with --task embedding.");
     rows.push_back(pool_tokens(states.to(at::kFloat), at::ones_like(inputs.input_ids), pooling.strategy));
   }
-  at::Tensor vectors = at::cat(rows).to(at::kFloat);
+  at::Tensor vectors = at::cat(rows);
   if (pooling.normalizes) vectors = vectors / vectors.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-12);
   return vectors;
 }
