@@ -7,8 +7,11 @@
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "easydel/trainers/logs/peak_flops.h"
+#include "easydel/trainers/objectives/policy_objective.h"
+#include "tests/infra/tiny_llama.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/word_tokenizer.h"
 
 namespace easydel {
 namespace {
@@ -47,6 +50,46 @@ TEST(TrainingFlops, AreThoseThatTorchCountsInTransformersAndPeft) {
     const TrainingFlops flops(*model, expected.at("has_backward").as_bool());
     for (const bool packed : {false, true})
       EXPECT_DOUBLE_EQ(flops.of_rows(rows_of(documents, packed)), expected.at("flops").as_double()) << packed;
+  }
+}
+
+TEST(TrainingFlops, OfTheBaseDoWithoutAdapters) {
+  const auto config = AutoConfig::from_dict(Json::parse(R"({"model_type": "llama", "vocab_size": 29, "hidden_size": 16,
+                              "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4})"));
+  const auto model = Registry::instance().make_module(*config, TaskType::CausalLM);
+  model->initialize({.dtype = float32, .param_dtype = float32, .rngs = RandomKey(1)});
+  const double base = TrainingFlops(*model, false).of_document(7);
+  model->apply_lora_to_layers(4, 8, ".*q_proj.*");
+  EXPECT_EQ(TrainingFlops(*model, false, false).of_document(7), base);
+  EXPECT_GT(TrainingFlops(*model, false).of_document(7), base);
+}
+
+// With adapters the base is the reference: a step runs it unless nothing asks for one.
+TEST(TrainingFlops, KnowWhetherTheBaseRuns) {
+  const auto tokenizer = testing_support::word_tokenizer();
+  const auto model = tiny_llama();
+  model->apply_lora_to_layers(2, 4, ".*q_proj.*");
+  const ObjectiveData data{.tokenizer = tokenizer, .datasets = {}, .batch = {}};
+  const auto runs = [&](const std::string& type, Objective& objective, const std::string& settings) {
+    Json given = Json::parse(settings);
+    given["lora_rank"] = 2;
+    objective.prepare(*model, TrainingArguments::from_json(type, given), data);
+    return objective.runs_base();
+  };
+  EXPECT_TRUE(runs("dpo", *make_dpo_objective(), "{}"));
+  EXPECT_FALSE(runs("dpo", *make_dpo_objective(), R"({"reference_free": true})"));
+  EXPECT_FALSE(runs("dpo", *make_dpo_objective(tiny_llama()), "{}"));
+  EXPECT_TRUE(runs("kto", *make_kto_objective(nullptr), "{}"));
+  EXPECT_FALSE(runs("kto", *make_kto_objective(tiny_llama()), "{}"));
+  EXPECT_TRUE(runs("bco", *make_bco_objective(nullptr), "{}"));
+  EXPECT_FALSE(runs("orpo", *make_orpo_objective(), "{}"));
+  for (const std::string type : {"grpo", "rloo"}) {
+    const auto of = [&](const std::string& beta) {
+      return runs(type, *make_policy_objective(type, {}),
+                  R"({"rewards": "exact", "max_completion_length": 8, "beta": )" + beta + "}");
+    };
+    EXPECT_TRUE(of("0.1")) << type;
+    EXPECT_FALSE(of("0")) << type;
   }
 }
 

@@ -44,8 +44,9 @@ std::vector<LoraWeights> adapters_of(const LoraLayer& layer, const std::vector<s
 // Goes through the tree in the order of forward. `flows` says whether a gradient flows into what a module reads.
 class TrainingFlops::Counter {
  public:
-  Counter(TrainingFlops& flops, const BaseModule& model, bool has_backward)
+  Counter(TrainingFlops& flops, const BaseModule& model, bool has_backward, bool with_adapters)
       : flops_(flops), has_backward_(has_backward) {
+    if (!with_adapters) return;
     for (const auto& [name, weight] : active_adapters(model)) active_.push_back(name);
   }
 
@@ -183,8 +184,8 @@ class TrainingFlops::Counter {
   std::vector<std::string> active_;
 };
 
-TrainingFlops::TrainingFlops(const BaseModule& model, bool has_backward) {
-  Counter counter(*this, model, has_backward);
+TrainingFlops::TrainingFlops(const BaseModule& model, bool has_backward, bool with_adapters) {
+  Counter counter(*this, model, has_backward, with_adapters);
   const bool classifies = model.model_task() == TaskType::SequenceClassification;
   bool flows = false;
   for (const auto& [name, child] : model.children()) {

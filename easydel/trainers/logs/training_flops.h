@@ -17,7 +17,7 @@ namespace easydel {
 class TrainingFlops {
  public:
   // Holds on to the model's layers. Create it again after adapters or frozen weights have changed.
-  explicit TrainingFlops(const BaseModule& model, bool has_backward = true);
+  explicit TrainingFlops(const BaseModule& model, bool has_backward = true, bool with_adapters = true);
 
   // Of a document with this many tokens.
   double of_document(int64_t tokens) const;

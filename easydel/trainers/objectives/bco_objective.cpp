@@ -25,6 +25,7 @@ class BcoObjective final : public Objective {
   std::vector<const BaseModule*> other_models() const override {
     return reference_ ? std::vector<const BaseModule*>{reference_.get()} : std::vector<const BaseModule*>();
   }
+  bool runs_base() const override { return !reference_; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     return unpaired_answers("bco", tokenizer,

@@ -53,6 +53,7 @@ class DpoObjective final : public Objective {
   std::vector<const BaseModule*> other_models() const override {
     return reference_ ? std::vector<const BaseModule*>{reference_.get()} : std::vector<const BaseModule*>();
   }
+  bool runs_base() const override { return runs_base_; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const DpoArguments& dpo = arguments.dpo;
@@ -104,8 +105,11 @@ class DpoObjective final : public Objective {
     require<ConfigError>(!arguments.dpo.ld_alpha || !is_given(arguments),
                          "[dpo] ld_alpha needs a reference model; the rows carry only sums of log-probabilities.");
     if (!arguments.dpo.uses_reference()) reference_ = nullptr;
-    if (arguments.dpo.uses_reference() && !is_given(arguments) && !arguments.dpo.precompute_ref_log_probs)
+    runs_base_ = false;
+    if (arguments.dpo.uses_reference() && !is_given(arguments) && !arguments.dpo.precompute_ref_log_probs) {
       require_reference(reference_.get(), model, "dpo");
+      runs_base_ = !reference_;
+    }
     if (reference_) require_same_mesh(model, *reference_, "[dpo] the reference");
     sync_ = arguments.dpo.sync;
     if (sync_.sync_ref_model) make_movable(reference_, model, "dpo");
@@ -241,3 +245,4 @@ std::unique_ptr<Objective> make_dpo_objective(std::shared_ptr<const BaseModule> 
 }
 
 }  // namespace easydel
+  bool runs_base_ = false;

@@ -27,6 +27,7 @@ class KtoObjective final : public Objective {
   std::vector<const BaseModule*> other_models() const override {
     return reference_ ? std::vector<const BaseModule*>{reference_.get()} : std::vector<const BaseModule*>();
   }
+  bool runs_base() const override { return !reference_; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const data::Transform read = unpaired_answers("kto", tokenizer, limits_of(arguments));

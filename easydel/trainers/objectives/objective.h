@@ -95,6 +95,8 @@ class Objective {
   virtual std::shared_ptr<const BaseModule> moving_reference() const { return nullptr; }
   // Models that a step also runs forward, from prepare() on: a reference, a teacher.
   virtual std::vector<const BaseModule*> other_models() const { return {}; }
+  // Whether a step also runs the model without its adapters, forward: as a reference. From prepare() on.
+  virtual bool runs_base() const { return false; }
 };
 
 // The objective's, of rows without the columns that the arguments drop.

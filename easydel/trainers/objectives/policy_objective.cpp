@@ -49,6 +49,7 @@ class PolicyObjective final : public Objective {
   }
   std::vector<const BaseModule*> other_models() const override {
     return parts_.reference ? std::vector<const BaseModule*>{parts_.reference.get()} : std::vector<const BaseModule*>();
+  bool runs_base() const override { return runs_base_; }
   }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
@@ -67,6 +68,7 @@ class PolicyObjective final : public Objective {
     scores_ = CompletionScores(type_, type_ == "rlvr" ? arguments.rlvr.rewards(rollout.rewards) : rollout.rewards,
                                rollout, {.model = parts_.reward_model}, parts_.reward_functions);
     if (beta(arguments) == 0) parts_.reference = nullptr;
+    runs_base_ = beta(arguments) != 0 && !parts_.reference;
     if (beta(arguments) != 0) require_reference(parts_.reference.get(), model, type_, "beta");
     sync_ = type_ == "rloo" ? arguments.rloo.sync : arguments.grpo.sync;
     if (sync_.sync_ref_model) make_movable(parts_.reference, model, type_);
@@ -331,6 +333,7 @@ class PolicyObjective final : public Objective {
   PolicyParts parts_;
   CompletionScores scores_;
   ReplayBuffer replays_;
+  bool runs_base_ = false;
   ReferenceSync sync_;
 };
 

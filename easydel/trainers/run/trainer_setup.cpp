@@ -131,6 +131,7 @@ void Trainer::Impl::count_flops() {
   flops_.emplace_back(*options_.model);
   if (const auto along = options_.objective->trained_along()) flops_.emplace_back(*along);
   for (const BaseModule* other : options_.objective->other_models()) flops_.emplace_back(*other, false);
+  if (options_.objective->runs_base()) flops_.emplace_back(*options_.model, false, /*with_adapters=*/false);
 }
 
 void Trainer::Impl::freeze_parameters() {

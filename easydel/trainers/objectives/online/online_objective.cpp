@@ -67,6 +67,7 @@ class OnlineObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     const RolloutArguments& rollout = arguments.rollout;
+  bool runs_base() const override { return !parts_.reference; }
     scores_ =
         CompletionScores(type_, rollout.rewards, rollout, {.model = parts_.reward_model}, parts_.reward_functions);
     require_reference(parts_.reference.get(), model, type_);

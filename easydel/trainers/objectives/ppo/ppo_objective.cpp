@@ -40,6 +40,7 @@ class PpoObjective final : public Objective {
   std::shared_ptr<BaseModule> trained_along() const override { return parts_.value_model; }
   std::vector<const BaseModule*> other_models() const override {
     return parts_.reference ? std::vector<const BaseModule*>{parts_.reference.get()} : std::vector<const BaseModule*>();
+  bool runs_base() const override { return runs_base_; }
   }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
@@ -53,6 +54,7 @@ class PpoObjective final : public Objective {
     scores_ =
         CompletionScores("ppo", rollout.rewards, rollout, {.model = parts_.reward_model}, parts_.reward_functions);
     if (arguments.ppo.kl_coef == 0) parts_.reference = nullptr;
+    runs_base_ = arguments.ppo.kl_coef != 0 && !parts_.reference;
     if (arguments.ppo.kl_coef != 0) require_reference(parts_.reference.get(), model, "ppo", "kl_coef");
     require_room(model, rollout, "ppo");
     require_value_model(parts_.value_model.get(), model, "ppo");
@@ -215,6 +217,7 @@ class PpoObjective final : public Objective {
   }
 
   PolicyParts parts_;
+  bool runs_base_ = false;
   CompletionScores scores_;
 };
 
