@@ -197,6 +197,7 @@ std::vector<SettingProbe> dpo_probes() {
       {"discopop_tau", 0.5, set(R"({"loss_type": "discopop"})")},
       {"ld_alpha", 0.5, set(R"({"@reference": true})")},
       {"use_weighting", true},
+      {"padding_free", true},
       {"reference_free", true},
       {"precompute_ref_log_probs", true},
       {"force_use_ref_model", true, set(R"({"reference_free": true, "@reference": true})")},

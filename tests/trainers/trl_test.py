@@ -115,6 +115,33 @@ class Trl(unittest.TestCase):
             with self.subTest(**arguments):
                 self.dpo({"beta": 0.3, **arguments})
 
+    def test_dpo_without_padding(self):
+        """trl's own padding_free is switched off: its padded run, and ours to 1e-5."""
+        job = dict(model=self.directory / "model", trainer_type="dpo", other=self.directory / "reference",
+                   data=self.directory / "rows.jsonl")
+        for case in ({"beta": 0.3}, {"beta": 0.3, "loss_type": "ipo", "ld_alpha": 0.4}, {"beta": 0.3, "use_weighting": True},
+                     {"beta": 0.3, "precompute_ref_log_probs": True}):
+            with self.subTest(**case):
+                theirs = self.dpo(case, {"padding_free": True})
+                begin = load_file(self.directory / "model" / "model.safetensors")
+                for mesh in (None, [2, 1, 1, 2, 1]) if len(case) == 1 else (None,):
+                    def run(joins, **changes):
+                        arguments = {**PAIRS, **case, "padding_free": joins, **changes}
+                        return run_ours(PROGRAM, self.directory, **job, arguments=arguments, mesh=mesh)
+
+                    padded, joined = run(False), run(True)
+                    self.compare(joined, theirs)
+                    for one, other in zip(padded[0], joined[0], strict=True):
+                        for name in ["loss", *METRICS]:
+                            self.assertLess(abs(one[name] - other[name]), 1e-5 * max(1, abs(one[name])), name)
+                    # A step of plain gradient descent is the gradient.
+                    descent = {"optimizer": "sgd", "learning_rate": 0.1, "max_training_steps": 1, "clip_grad": None}
+                    (_, a), (_, b) = run(False, **descent), run(True, **descent)
+                    for name in a:
+                        change = (a[name] - begin[name]).abs().max().item()
+                        self.assertLess((a[name] - b[name]).abs().max().item(), 1e-5 * change + 1.2e-7, name)
+                    self.assertGreater(largest_difference(a, begin), 1e-3)
+
     def test_dpo_with_a_reference_that_follows(self):
         moving = {"beta": 0.3, "sync_ref_model": True, "ref_model_mixup_alpha": 0.6, "ref_model_sync_steps": 2}
         theirs = self.dpo(moving)

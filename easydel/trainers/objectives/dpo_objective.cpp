@@ -128,10 +128,12 @@ class DpoObjective final : public Objective {
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     const DpoArguments& dpo = context.arguments.dpo;
     at::Tensor weights;  // of each pair; undefined: 1
-    const RowLogps policy = dpo.use_weighting ? weighted_logps(model, batch, context, weights)
-                                              : row_logps(model, batch, context, !dpo.disable_dropout);
+    std::optional<JoinedRows> joined;
+    if (dpo.padding_free) joined.emplace(batch, model.parallel().get());
+    const RowLogps policy = dpo.use_weighting ? weighted_logps(model, batch, joined, context, weights)
+                                              : logps_of(model, batch, joined, context, !dpo.disable_dropout);
     const at::Tensor sums = answer_sums(policy.tokens, batch, dpo);
-    const at::Tensor reference = reference_logps(model, batch, context, sums);
+    const at::Tensor reference = reference_logps(model, batch, joined, context, sums);
     const ByAnswer logps = by_answer(sums), ratios = by_answer(sums - reference);
     const ByAnswer of_reference = by_answer(reference);
     const at::Tensor margins = of_reference.chosen - of_reference.rejected;
@@ -165,21 +167,35 @@ class DpoObjective final : public Objective {
     return !reference_ && !arguments.lora_rank && dpo.uses_reference() && !dpo.precompute_ref_log_probs;
   }
 
-  at::Tensor reference_logps(const BaseModule& model, const Batch& batch, const LossContext& context,
-                             const at::Tensor& like) const {
+  // Of the batch's rows, also where the model reads them joined.
+  static RowLogps logps_of(const BaseModule& model, const Batch& batch, const std::optional<JoinedRows>& joined,
+                           const LossContext& context, bool with_dropout) {
+    if (!joined) return row_logps(model, batch, context, with_dropout);
+    RowLogps logps = row_logps(model, joined->batch(), context, with_dropout);
+    logps.tokens = joined->as_rows(logps.tokens);
+    return logps;
+  }
+
+  at::Tensor reference_logps(const BaseModule& model, const Batch& batch, const std::optional<JoinedRows>& joined,
+                             const LossContext& context, const at::Tensor& like) const {
     if (!context.arguments.dpo.uses_reference()) return at::zeros_like(like);
     if (batch.numbers.contains("ref_logps")) return number_like(batch, "ref_logps", like);
     return with_reference(reference_.get(), model, [&](const BaseModule& reference) {
-      return answer_sums(row_logps(reference, batch, context, false).tokens, batch, context.arguments.dpo);
+      return answer_sums(logps_of(reference, batch, joined, context, false).tokens, batch, context.arguments.dpo);
     });
   }
 
   // Weighted preference optimization: a pair counts as much as the policy would write its answers itself, each token's
   // probability measured by the sum of the squares of all (https://huggingface.co/papers/2406.11827).
-  static RowLogps weighted_logps(const BaseModule& model, const Batch& batch, const LossContext& context,
-                                 at::Tensor& weights) {
+  static RowLogps weighted_logps(const BaseModule& model, const Batch& batch, const std::optional<JoinedRows>& joined,
+                                 const LossContext& context, at::Tensor& weights) {
     const bool with_dropout = !context.arguments.dpo.disable_dropout;
-    PolicyLogps policy = policy_logps(model, batch, context, 1.0, with_dropout, false, /*with_squares=*/true);
+    PolicyLogps policy = policy_logps(model, joined ? joined->batch() : batch, context, 1.0, with_dropout, false,
+                                      /*with_squares=*/true);
+    if (joined) {
+      policy.tokens = joined->as_rows(policy.tokens);
+      policy.log_squares = joined->as_rows(policy.log_squares);
+    }
     const at::Tensor aligned = policy.tokens.detach() - policy.log_squares;  // 0 where there is no label
     const ByAnswer answers = by_answer(at::exp(aligned.sum(1) / predicted_tokens(batch, aligned).clamp_min(1)));
     weights = answers.chosen * answers.rejected;
@@ -235,6 +251,7 @@ class DpoObjective final : public Objective {
 
   std::shared_ptr<const BaseModule> reference_;
   ReferenceSync sync_;
+  bool runs_base_ = false;
   std::map<RowKey, double> known_;  // log-probabilities of the reference, once they are computed ahead
 };
 
@@ -245,4 +262,3 @@ std::unique_ptr<Objective> make_dpo_objective(std::shared_ptr<const BaseModule> 
 }
 
 }  // namespace easydel
-  bool runs_base_ = false;

@@ -48,6 +48,8 @@ void list_fields(DpoArguments& d, FieldVisitor& v) {
   v("discopop_tau", d.discopop_tau, "Temperature of the mixing in the loss discopop.");
   v("ld_alpha", d.ld_alpha, "Weight of the tokens of an answer beyond the length of the shorter one; null: 1.");
   v("use_weighting", d.use_weighting, "Weight pairs by how likely the policy is to write them: WPO.");
+  v("padding_free", d.padding_free,
+    "Concatenate the answers of a minibatch into one sequence instead of padding them.");
   v("reference_free", d.reference_free, "Compare with a uniform reference.");
   v("precompute_ref_log_probs", d.precompute_ref_log_probs, "Evaluate the reference model once, before training.");
   v("force_use_ref_model", d.force_use_ref_model, "Use the reference even with reference_free.");

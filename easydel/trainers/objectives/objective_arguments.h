@@ -41,6 +41,7 @@ struct DpoArguments {
   double discopop_tau = 0.05;
   std::optional<double> ld_alpha;  // weight of an answer's tokens beyond the length of the shorter one; 1
   bool use_weighting = false;
+  bool padding_free = false;  // the answers of a minibatch become one row, in which each is a document
   bool reference_free = false;
   bool precompute_ref_log_probs = false;
   bool force_use_ref_model = false;

@@ -8,6 +8,7 @@
 #include "easydel/data/rows/preference.h"
 #include "easydel/infra/config/decoder_config.h"
 #include "easydel/infra/config/loss_config.h"
+#include "easydel/sharding/parallel.h"
 
 namespace easydel {
 namespace {
@@ -145,6 +146,42 @@ RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContex
     add_router_loss(rows.routers, model, context.arguments.loss(), inputs.attention_mask, out, context.share);
   }
   return rows;
+}
+
+JoinedRows::JoinedRows(const Batch& batch, const Parallel* parallel)
+    : rows_(batch.input_ids.size(0)), width_(batch.input_ids.size(1)) {
+  const at::Tensor lengths =
+      (batch.numbers.at("prompt_tokens") + batch.numbers.at("completion_tokens")).to(at::kCPU, at::kLong).contiguous();
+  const int64_t ranks = parallel ? parallel->mesh().size(parallel->batch()) : 1, each = rows_ / ranks;
+  const int64_t width = lengths.view({ranks, each}).sum(1).max().item<int64_t>();
+  at::Tensor places = at::zeros({ranks, width}, at::kLong), positions = at::zeros_like(places);
+  at::Tensor segments = at::full({ranks, width}, -1, at::kLong);
+  std::vector<int64_t> from, to;
+  for (int64_t row = 0, next = 0; row < rows_; ++row) {
+    if (row % each == 0) next = row / each * width;
+    for (int64_t t = 0; t < lengths.const_data_ptr<int64_t>()[row]; ++t, ++next) {
+      places.mutable_data_ptr<int64_t>()[next] = row * width_ + t;
+      positions.mutable_data_ptr<int64_t>()[next] = t;
+      segments.mutable_data_ptr<int64_t>()[next] = row % each;
+      from.push_back(next);
+      to.push_back(row * width_ + t);
+    }
+  }
+  const at::Device device = batch.input_ids.device();
+  const at::Tensor index = places.flatten().to(device);
+  const auto join = [&](const at::Tensor& x) { return x.flatten().index_select(0, index).view({ranks, width}); };
+  batch_.input_ids = join(batch.input_ids);
+  batch_.labels = join(batch.labels).masked_fill(segments.lt(0).to(device), data::kNoLoss);
+  batch_.segment_ids = segments;
+  batch_.position_ids = positions.to(device);
+  batch_.tokens = batch.tokens;
+  from_ = at::tensor(from, at::kLong).to(device);
+  to_ = at::tensor(to, at::kLong).to(device);
+}
+
+at::Tensor JoinedRows::as_rows(const at::Tensor& values) const {
+  const at::Tensor none = at::zeros({rows_ * width_}, values.options());
+  return none.index_copy(0, to_, values.flatten().index_select(0, from_)).view({rows_, width_});
 }
 
 ByAnswer by_answer(const at::Tensor& rows) {

@@ -55,6 +55,21 @@ struct RowLogps {
 // Of the whole batch, on every rank.
 RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContext& context, bool with_dropout);
 
+// The rows of a batch one after another, as one row of each rank that has different ones: nothing is computed of their
+// padding. Rows have the numbers of answer_row.
+class JoinedRows {
+ public:
+  JoinedRows(const Batch& batch, const Parallel* parallel);
+  const Batch& batch() const { return batch_; }  // without numbers and series
+  // Values of its tokens [ranks, N] as those of the rows [rows, T]; 0 for padding.
+  at::Tensor as_rows(const at::Tensor& values) const;
+
+ private:
+  Batch batch_;
+  at::Tensor from_, to_;  // places of the tokens among those of the joined rows, and of the rows
+  int64_t rows_, width_;
+};
+
 // Values of rows [2P, ...] by what they are: [P, ...] each.
 struct ByAnswer {
   at::Tensor chosen, rejected;
