@@ -135,6 +135,35 @@ class TrackedRun(TinyRun):
         self.assertEqual([sample["step"] for sample in samples], [4, 4, 4, 2, 2, 2])
         self.assertEqual(samples[0] | {"step": 4}, previews[4][0] | {"step": 4})
 
+    def test_samples_of_instructions(self):
+        """Alpaca's columns make the prompt that training sees; conversations of from and value end before the answer."""
+        rows = [{"instruction": f"Say {i}", "input": "" if i % 2 else "twice", "output": text[:40]} for i, text in enumerate(self.texts)]
+        write_rows(self.folder / "alpaca.jsonl", rows)
+        sets = ["--set", "generation_interval=2", "--set", "generation_use_train_prompts=true", "--set", "generation_max_new_tokens=5",
+                "--set", "shuffle_train_dataset=false", "--length", 300]
+        self.train("alpaca", *sets, steps=4, data=("alpaca",))
+        previews = self.previews("alpaca")
+        for step, (each,) in previews.items():
+            # The next step's first row, in the words of https://github.com/tatsu-lab/stanford_alpaca.
+            row = rows[step * 4]
+            self.assertIn(f"### Instruction:\n{row['instruction']}\n\n### Input:\ntwice\n\n### Response:\n", each["prompt"])
+            self.assertTrue(each["prompt"].endswith("### Response:\n"), each)
+        self.check_greedy("alpaca", 4, previews[4])
+        given = json.dumps([{"instruction": "Say no", "input": ""}])
+        self.train("given", "--set", "generation_interval=2", "--set", f"generation_prompts={given}", "--set", "generation_max_new_tokens=5",
+                   "--length", 300, steps=2)
+        self.assertTrue(self.previews("given")[2][0]["prompt"].endswith("### Instruction:\nSay no\n\n### Response:\n"))
+        # With a chat template both are messages.
+        path = self.folder / "model" / "tokenizer_config.json"
+        self.addCleanup(path.write_text, path.read_text())
+        template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": template}))
+        write_rows(self.folder / "conversations.jsonl", [{"conversations": [{"from": "user", "value": f"Say {i}"},
+                                                                            {"from": "assistant", "value": "so"}]} for i in range(16)])
+        for data, wanted in (("alpaca", "user: Say 8\n\ntwice\nassistant: "), ("conversations", "user: Say 8\nassistant: ")):
+            self.train(f"{data}-chat", *sets, steps=2, data=(data,))
+            self.assertEqual([each["prompt"] for each in self.previews(f"{data}-chat")[2]], [wanted])
+
     def check_greedy(self, output, step, previews):
         """The completions are what transformers writes with the checkpoint."""
         model = AutoModelForCausalLM.from_pretrained(self.folder / output / f"run-{step}")

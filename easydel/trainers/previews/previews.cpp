@@ -15,6 +15,14 @@
 namespace easydel {
 namespace {
 
+// A row as trainers read it: conversations of from and value, and Alpaca's columns. The answer may be absent.
+Json read_columns(const Json& values, const std::string& field, bool as_messages) {
+  data::Row row = data::to_chatml({.values = values});
+  if (row.values.contains(field) || row.values.contains("text")) return row.values;
+  if (row.values.contains("instruction") && !row.values.contains("output")) row.values["output"] = "";
+  return data::from_alpaca(std::move(row), as_messages).values;
+}
+
 // What of a row is its prompt; null: nothing.
 Json prompt_of(const Json& row, const std::string& field) {
   if (const Json* found = row.find(field)) return *found;
@@ -59,10 +67,11 @@ Previews::Previews(const std::string& trainer_type, const TrainingArguments& arg
 
 Previews::Prompt Previews::read(const Json& values, const std::string& place) const {
   const std::string& field = arguments_.previews.generation_dataset_prompt_field;
-  Json prompt = prompt_of(values, field);
+  const bool as_messages = data::TextCodec(tokenizer_).has_chat_template();
+  Json prompt = prompt_of(read_columns(values, field, as_messages), field);
   require<ConfigError>(prompt.is_string() || (prompt.is_array() && prompt.size() > 0), "[trainer] ", place,
                        " has no prompt for generation_interval: it needs a text or a list of messages in \"", field,
-                       "\" (generation_dataset_prompt_field), \"prompt\", \"messages\" or \"text\".");
+                       "\" (generation_dataset_prompt_field), \"prompt\", \"messages\", \"text\" or \"instruction\".");
   Json row = Json::object({{"prompt", std::move(prompt)}});
   if (const Json* tools = values.find("tools")) row["tools"] = *tools;
   const data::Transform transform = data::make_prompt_transform(
