@@ -29,7 +29,7 @@ from trl.experimental.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
 datasets.disable_progress_bars()
 # trl deals the completions of a generation to its steps at random; ours stay in order.
 grpo_module.shuffle_sequence_dict = rloo_module.shuffle_sequence_dict = lambda batch: batch
-STEPS, PROMPTS, GROUP, LENGTH, RATE = 4, 2, 4, 12, 0.3
+STEPS, PROMPTS, GROUP, LENGTH, RATE = 5, 2, 4, 12, 0.3
 TOLERANCE = 1e-5
 CLIPS = [f"clip_ratio/{name}" for name in ("low_mean", "low_min", "high_mean", "high_max", "region_mean")]
 LENGTHS = [f"completions/{name}" for name in ("mean_length", "min_length", "max_length", "clipped_ratio",
@@ -72,6 +72,7 @@ CASES = [
          mask_truncated_completions=True),
     dict(loss_type="luspo", scale_rewards="batch"),
     dict(loss_type="luspo", scale_rewards="none"),
+    dict(loss_type="luspo", scale_rewards="batch", num_iterations=2, beta=0.04),
     dict(loss_type="cispo", scale_rewards="none", epsilon_high=1.5),
     dict(loss_type="sapo", scale_rewards="none"),
     dict(loss_type="sapo", scale_rewards="batch", mask_truncated_completions=True),
@@ -116,7 +117,7 @@ class Policies(unittest.TestCase):
         write_rows(cls.directory / "rows.jsonl", cls.rows)
         (cls.directory / "completions.json").write_text(json.dumps(cls.known))
 
-    def run_theirs(self, trainer_type, changes, known=None):
+    def run_theirs(self, trainer_type, changes, known=None, rewards=()):
         known = known or self.known
         tokenizer = make_tokenizer()
         kind, config = {"grpo": (GRPOTrainer, GRPOConfig), "rloo": (RLOOTrainer, RLOOConfig)}[trainer_type]
@@ -136,9 +137,9 @@ class Policies(unittest.TestCase):
             return found
 
         accumulation = changes.get("gradient_accumulation_steps", 1)
-        settings = {"beta": 0.0, **changes}
+        settings = {"beta": 0.0, "learning_rate": RATE, **changes}
         settings["steps_per_generation"] = settings.get("steps_per_generation", 1) * accumulation
-        arguments = config(output_dir=str(self.directory / "trl"), max_steps=STEPS, learning_rate=RATE, optim="sgd",
+        arguments = config(output_dir=str(self.directory / "trl"), max_steps=STEPS, optim="sgd",
                            per_device_train_batch_size=PROMPTS * GROUP // accumulation, num_generations=GROUP,
                            max_completion_length=LENGTH, lr_scheduler_type="constant", weight_decay=0.0,
                            max_grad_norm=0.0, logging_steps=1, report_to=[], save_strategy="no", use_cpu=True,
@@ -147,7 +148,7 @@ class Policies(unittest.TestCase):
         steps = Steps()
         model = AutoModelForCausalLM.from_pretrained(self.directory / "model", attn_implementation="eager")
         hooks = {"rollout_func": roll_out} if trainer_type == "grpo" else {}
-        trainer = kind(model=model, reward_funcs=given, args=arguments, train_dataset=Dataset.from_list(self.rows),
+        trainer = kind(model=model, reward_funcs=[*rewards, given], args=arguments, train_dataset=Dataset.from_list(self.rows),
                        processing_class=tokenizer, callbacks=[steps], **hooks)
         if trainer_type == "rloo":  # it has no hook for rollouts, but a function that generates
             def generate(prompt_ids, *_):
@@ -200,12 +201,26 @@ class Policies(unittest.TestCase):
         self.assertEqual(set().union(*map(pairs_of, everything)) - set().union(*map(pairs_of, CASES)), set())
         for case in everything if os.environ.get("EASYDEL_GRPO_MATRIX") else CASES:
             with self.subTest(**case):
+                # Its terms are multiplied by lengths: at RATE its losses would grow to hundreds, and rounding with them.
+                case = {**case, "learning_rate": RATE / 3} if case["loss_type"] == "luspo" else case
                 names = [*REWARDS, *LENGTHS, "entropy"]
                 names += CLIPS if case["loss_type"] in ("grpo", "bnpo", "dr_grpo", "dapo", "luspo") else []
                 names += ["cispo_clip_ratio"] if case["loss_type"] == "cispo" else []
                 names += ["vespo/phi_seq_mean"] if case["loss_type"] == "vespo" else []
                 names += ["kl"] if case.get("beta") else []
                 self.compare(self.run_ours("grpo", case), self.run_theirs("grpo", case), names)
+
+    def test_several_rewards_are_weighted(self):
+        """Some of them judge nothing: the others count."""
+        def length(completion_ids, **_):
+            return [max(0, 1 - abs(len(ids) - 5) / 5) for ids in completion_ids]
+
+        ours = {"rewards": {"type": "length", "target": 5}}
+        for trainer, case in (("grpo", {"reward_weights": [0.3, 1.5]}), ("grpo", {"reward_weights": [-1.0, 0.5], "scale_rewards": "batch"}),
+                              ("rloo", {"reward_weights": [0.3, 1.5], "beta": 0.05})):
+            with self.subTest(trainer, **case):
+                names = ["reward", "reward_std", *LENGTHS, *(f"rewards/{name}/{what}" for name in ("length", "given") for what in ("mean", "std"))]
+                self.compare(self.run_ours(trainer, {**case, **ours}), self.run_theirs(trainer, case, rewards=[length]), names)
 
     def test_grpo_in_minibatches_and_on_a_mesh(self):
         case = dict(loss_type="grpo", beta=0.04, num_iterations=2)
