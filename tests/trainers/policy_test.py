@@ -288,8 +288,8 @@ class Policies(unittest.TestCase):
             again = self.run_ours("grpo", {**case, "save_directory": str(self.directory / "kept"), "max_training_steps": count})
         self.assertEqual(largest_difference(again[1], whole[1]), 0)
 
-    def test_tools_on_a_mesh(self):
-        """A model with a token that is a whole call; a program answers; the same curve on any mesh."""
+    def tool_job(self):
+        """A model with a token that is a whole call, and a program that answers."""
         call = '<tool_call>\n{"name": "say", "arguments": {"word": "a b"}}\n</tool_call>'
         folder = self.directory / "calls"
         make_model(folder, vocab_size=len(VOCAB) + 1)
@@ -306,6 +306,11 @@ class Policies(unittest.TestCase):
                      "num_generations": 8, "max_completion_length": 20, "beta": 0.0, "rewards": {"type": "length", "target": 4},
                      "tools": [{"name": "say", "command": [sys.executable, str(program)]}]}
         job = dict(model=folder, data=write_rows(self.directory / "chats.jsonl", rows), trainer_type="grpo")
+        return job, arguments
+
+    def test_tools_on_a_mesh(self):
+        """The same curve on any mesh."""
+        job, arguments = self.tool_job()
         alone = run_ours(PROGRAM, self.directory, **job, arguments=arguments)
         self.assertGreater(alone[0][0]["tools/call_frequency"], 0)
         names = ["loss", "reward", "tools/call_frequency", "tools/failure_frequency", "completions/mean_length"]
@@ -316,6 +321,22 @@ class Policies(unittest.TestCase):
                     for name in names:
                         self.assertAlmostEqual(a[name], b[name], places=4, msg=name)
                 self.assertLess(largest_difference(alone[1], ours[1]), 1e-5)
+
+    def test_completions_are_judged_while_others_are_written(self):
+        """A tool answers once the reward was asked about a completion that called none: of a rollout that has not ended."""
+        job, arguments = self.tool_job()
+        asked = self.directory / "asked"
+        programs = {"waits": f"import json, pathlib, sys, time\nfor line in sys.stdin:\n    while not pathlib.Path({str(asked)!r}).exists(): time.sleep(0.01)\n"
+                             "    print(json.dumps(json.loads(line)['arguments']['word']), flush=True)\n",
+                    "judge": f"import json, pathlib, sys\nfor line in sys.stdin:\n    pathlib.Path({str(asked)!r}).touch()\n"
+                             "    print(len(json.loads(line)['completion']), flush=True)\n"}
+        for name, code in programs.items():
+            (self.directory / f"{name}.py").write_text(code)
+        tool = {"name": "say", "command": [sys.executable, str(self.directory / "waits.py")], "timeout": 60}
+        judge = {"type": "command", "command": [sys.executable, str(self.directory / "judge.py")]}
+        steps, _ = run_ours(PROGRAM, self.directory, **job, arguments={**arguments, "tools": [tool], "rewards": judge})
+        self.assertTrue(0 < steps[0]["tools/call_frequency"] < 1, steps[0])
+        self.assertGreater(steps[0]["rewards_during_rollout"], 0)
 
     def test_gfpo(self):
         """A group of which some are left out is a smaller group: grpo, which trl has, on those that stay."""

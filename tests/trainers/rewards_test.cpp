@@ -9,6 +9,7 @@
 #include "easydel/core/error.h"
 #include "easydel/trainers/objectives/advantages.h"
 #include "easydel/trainers/rewards/builtin_rewards.h"
+#include "easydel/trainers/rewards/running_scores.h"
 
 namespace easydel {
 namespace {
@@ -17,6 +18,13 @@ using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+
+std::vector<RewardScores> score_all(const std::vector<std::unique_ptr<Reward>>& rewards,
+                                    const std::vector<RewardInput>& inputs) {
+  RunningScores running(rewards, inputs.size(), 1);
+  for (std::size_t i = 0; i < inputs.size(); ++i) running.add(i, inputs[i]);
+  return running.finish(inputs);
+}
 
 double score_one(const Json& reward, const std::string& completion, const Json& row = {}, int64_t tokens = 0) {
   const auto rewards = make_rewards(reward);
@@ -74,6 +82,11 @@ TEST(Rewards, RefuseWhatTheyDoNotKnow) {
   refused(Json::array({3}), "a reward is a name, or an object with a type; got 3.");
   refused("reward_model", "reward_model needs a model");
   refused(Json::object({{"type", "command"}, {"command", "cat"}, {"timeout", 0}}), "timeout and workers");
+  const auto server = [](const std::string& key, const Json& value) {
+    return Json::object({{"type", "http"}, {"url", "http://127.0.0.1:1/"}, {key, value}});
+  };
+  refused(server("batch", "all"), "[rewards] batch of http must be \"group\" or \"rollout\"; got \"all\".");
+  refused(server("workers", 0), "[rewards] workers of http must be positive; got 0.");
   EXPECT_TRUE(make_rewards(Json()).empty());
 }
 

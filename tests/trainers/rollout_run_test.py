@@ -242,11 +242,15 @@ class RolloutRun(TinyRun):
         judge = self.program("judge", "for line in sys.stdin:\n"
                              "    given = json.loads(line)\n"
                              "    print(json.dumps(None if given['row']['answer'] == 3 else len(given['completion']) / 10), flush=True)\n")
-        self.run_rolled("judged", reward=judge)
+        log = self.run_rolled("judged", reward=judge)
         rows = [json.loads(line) for line in (self.folder / "judged" / "completions.jsonl").read_text().splitlines()]
         for row in rows:
             wanted = None if row["prompt"] == self.texts[3][:80] else len(row["completion"]) / 10
             self.assertEqual(row["reward"], wanted)
+        for metrics in log.values():
+            if "reward" in metrics:
+                self.assertTrue(0 <= metrics["rewards_during_rollout"] <= 1 and metrics["reward_wait_seconds"] >= 0, metrics)
+        self.assertNotIn("rewards_during_rollout", self.run_rolled("built-in", steps=2)[1])
 
     def test_programs_are_asked_at_the_same_time(self):
         """Each waits until the other was asked."""
@@ -301,11 +305,12 @@ class RolloutRun(TinyRun):
         self.assertRegex(self.fails_with("numeric=question"), r'^\[rewards\] numeric compares with the column "question", which a row lacks\.')
 
     def test_a_server_rewards(self):
-        answers = []
+        answers, sizes = [], []
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                sizes.append(len(given["completions"]))
                 body = json.dumps({"rewards": [len(text) for text in given["completions"]]} if not answers else answers[0]).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -321,8 +326,16 @@ class RolloutRun(TinyRun):
         self.run_rolled("served", reward=url)
         rows = [json.loads(line) for line in (self.folder / "served" / "completions.jsonl").read_text().splitlines()]
         self.assertTrue(all(row["reward"] == len(row["completion"]) for row in rows))
+        self.assertEqual(sizes, [4] * 8)  # the completions of a prompt at a time, while others are still written
+        for batch, wanted in (("group", [4] * 8), ("rollout", [32])):
+            sizes.clear()
+            settings = {"type": "http", "url": url.removeprefix("http="), "workers": 2, "batch": batch}
+            self.train(f"served-{batch}", *self.rolled("--set", f"rewards={json.dumps(settings)}"), steps=2, data=("prompts",))
+            self.assertEqual(sizes, wanted)
+            again = [json.loads(line) for line in (self.folder / f"served-{batch}" / "completions.jsonl").read_text().splitlines()]
+            self.assertEqual(again, rows[:32])
         answers.append([1, 2])
-        self.assertRegex(self.fails_with(url), r"must return a list with a number or null for each of the 32 completions; got 2\.")
+        self.assertRegex(self.fails_with(url), r"must return a list with a number or null for each of the 4 completions; got 2\.")
         server.shutdown()
 
 

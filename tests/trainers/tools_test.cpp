@@ -133,7 +133,7 @@ class ToolRolloutsTest : public testing::Test {
   RolloutResult roll(const std::vector<std::string>& texts, const Json& tools = Json::array({kAdd, kBroken})) {
     std::size_t next = 0;
     const LimitedRollouts policy = [&](const std::vector<Ids>& prompts, int64_t group, const RandomKey&,
-                                       const std::vector<int64_t>& limits) {
+                                       const std::vector<int64_t>& limits, CompletionSink*) {
       RolloutResult result;
       for (std::size_t p = 0; p < prompts.size(); ++p) {
         asked.push_back(prompts[p]);
@@ -152,7 +152,8 @@ class ToolRolloutsTest : public testing::Test {
     const auto tokenizer = AutoTokenizer::from_directory(directory_.path());
     const auto rollouts =
         make_tool_rollouts(policy, std::make_shared<ToolBox>(tools), tiny_llama(), tokenizer, arguments_);
-    const RolloutResult result = rollouts({ids("user x </s> assistant")}, static_cast<int64_t>(group_), RandomKey(1));
+    const RolloutResult result =
+        rollouts({ids("user x </s> assistant")}, static_cast<int64_t>(group_), RandomKey(1), nullptr);
     EXPECT_EQ(next, texts.size());
     return result;
   }

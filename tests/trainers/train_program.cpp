@@ -1,6 +1,6 @@
 // Trains a model: train_program JOB.json, with model, data, trainer_type, arguments (of the trainer), output, and,
-// where they are wanted, other (a reference or a teacher), eval_data, dtype, mesh (axis sizes, on thread ranks),
-// gradients (a file for those of the first step) and completions: for trainers with rewards what the policy is to have
+// where they are wanted, other (a reference or a teacher), eval_data, dtype, mesh (axis sizes, on thread ranks)
+// and completions: for trainers with rewards what the policy is to have
 // written, and for ppo value (a value model, which is written to output/value),
 // [{"ids": …, "reward": …}] for each text of a prompt, with "own" (1 or 0 for each token) where tools wrote some.
 // Writes the model into output, and a line of metrics for each step to standard output.
@@ -38,7 +38,8 @@ std::shared_ptr<BaseModule> open_model(const Json& job, const std::string& direc
 // Completions and rewards from a file, for runs beside a trainer that gets the same.
 RolloutFunction fixed_completions(const std::shared_ptr<const Json>& known,
                                   const std::shared_ptr<const AutoTokenizer>& tokenizer, int64_t begin) {
-  return [known, tokenizer, begin](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey&) {
+  return [known, tokenizer, begin](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey&,
+                                   CompletionSink*) {
     RolloutResult result;
     for (const std::vector<int64_t>& prompt : prompts) {
       const std::vector<int32_t> ids(prompt.begin(), prompt.end());

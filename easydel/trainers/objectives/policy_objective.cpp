@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -49,8 +48,8 @@ class PolicyObjective final : public Objective {
   }
   std::vector<const BaseModule*> other_models() const override {
     return parts_.reference ? std::vector<const BaseModule*>{parts_.reference.get()} : std::vector<const BaseModule*>();
-  bool runs_base() const override { return runs_base_; }
   }
+  bool runs_base() const override { return runs_base_; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     return policy_prompts(tokenizer, arguments);
@@ -68,8 +67,8 @@ class PolicyObjective final : public Objective {
     scores_ = CompletionScores(type_, type_ == "rlvr" ? arguments.rlvr.rewards(rollout.rewards) : rollout.rewards,
                                rollout, {.model = parts_.reward_model}, parts_.reward_functions);
     if (beta(arguments) == 0) parts_.reference = nullptr;
-    runs_base_ = beta(arguments) != 0 && !parts_.reference;
     if (beta(arguments) != 0) require_reference(parts_.reference.get(), model, type_, "beta");
+    runs_base_ = beta(arguments) != 0 && !parts_.reference;
     sync_ = type_ == "rloo" ? arguments.rloo.sync : arguments.grpo.sync;
     if (sync_.sync_ref_model) make_movable(parts_.reference, model, type_);
     require_room(model, rollout, type_);
@@ -85,16 +84,16 @@ class PolicyObjective final : public Objective {
     const PromptDeal deal(batches, context, parallel);
     const std::vector<Prompt> prompts = gather_prompts(batches, deal, parallel, device);
 
-    const auto begin = std::chrono::steady_clock::now();
+    PendingScores pending = scores_.begin(prompts, rollout.num_return_sequences, context.tokenizer, parallel);
     if (!parts_.rollouts) parts_.rollouts = make_policy_rollouts(model, context.tokenizer, rollout);
     std::vector<Ids> ids;
     for (const Prompt& prompt : prompts) ids.push_back(prompt.ids);
-    RolloutResult rolled = parts_.rollouts(ids, rollout.num_return_sequences, rollout_key(context));
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::vector<RewardScores> scores = scores_.score(prompts, rolled, context.tokenizer, parallel, device);
+    RolloutResult rolled = parts_.rollouts(ids, rollout.num_return_sequences, rollout_key(context), &pending);
+    ScoredCompletions scored = scores_.finish(pending, rolled, parallel, device);
+    std::vector<RewardScores>& scores = scored.of_rewards;
 
     GeneratedRows out;
-    scores_.add_metrics(out.metrics, rolled, scores, seconds);
+    scores_.add_metrics(out.metrics, rolled, scored);
     if (type_ == "gfpo") out.metrics["completions/kept_mean_length"] = filter(rolled, scores, context.arguments);
     for (std::size_t b = 0; b < batches.size(); ++b) {
       std::vector<BatchRow> rows;
@@ -333,8 +332,8 @@ class PolicyObjective final : public Objective {
   PolicyParts parts_;
   CompletionScores scores_;
   ReplayBuffer replays_;
-  bool runs_base_ = false;
   ReferenceSync sync_;
+  bool runs_base_ = false;
 };
 
 }  // namespace

@@ -96,7 +96,8 @@ Json Previews::write(int64_t step) const {
                             .fold("preview")
                             .fold(static_cast<uint64_t>(step));
   // The engine lives as long as this call: its pages are free memory for the steps in between.
-  const RolloutResult written = make_rollouts(model_, tokenizer_, sampling_)(ids, sampling_.num_return_sequences, key);
+  const RolloutResult written =
+      make_rollouts(model_, tokenizer_, sampling_)(ids, sampling_.num_return_sequences, key, nullptr);
   Json out = Json::array();
   for (std::size_t p = 0; p < prompts.size(); ++p) {
     for (const Completion& each : written.completions[p])

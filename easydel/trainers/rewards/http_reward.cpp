@@ -1,5 +1,5 @@
-// A server that judges a batch: POST {"prompts": …, "completions": …, "rows": …}, answered with a list of numbers, or
-// with an object whose "rewards" is that.
+// A server that judges completions together: POST {"prompts": …, "completions": …, "rows": …}, answered with a list of
+// numbers, or with an object whose "rewards" is that.
 #include <chrono>
 
 #include "easydel/core/error.h"
@@ -14,9 +14,16 @@ class HttpReward final : public Reward {
   explicit HttpReward(RewardSettings& settings)
       : url_(settings.text("url")), timeout_(static_cast<int64_t>(settings.number("timeout", 10))) {
     require<ConfigError>(timeout_.count() > 0, "[rewards] timeout of http must be at least one second.");
+    const double workers = settings.number("workers", 1);
+    require<ConfigError>(workers >= 1, "[rewards] workers of http must be positive; got ", workers, ".");
+    lanes_.count = static_cast<std::size_t>(workers);
+    const std::string batch = settings.text("batch", "group");
+    require<ConfigError>(batch == "group" || batch == "rollout",
+                         "[rewards] batch of http must be \"group\" or \"rollout\"; got \"", batch, "\".");
+    lanes_.unit = batch == "group" ? RewardLanes::Unit::Group : RewardLanes::Unit::Rollout;
   }
   std::string name() const override { return "http"; }
-  bool is_elsewhere() const override { return true; }
+  RewardLanes lanes() const override { return lanes_; }
 
   RewardScores score(const std::vector<RewardInput>& inputs) override {
     Json prompts = Json::array(), completions = Json::array(), rows = Json::array();
@@ -49,6 +56,7 @@ class HttpReward final : public Reward {
  private:
   std::string url_;
   std::chrono::seconds timeout_;
+  RewardLanes lanes_;
 };
 
 }  // namespace

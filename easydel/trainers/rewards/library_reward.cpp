@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <mutex>
 
 #include "easydel/core/error.h"
 #include "easydel/trainers/rewards/builtin_rewards.h"
@@ -24,8 +25,11 @@ class LibraryReward final : public Reward {
                          "\". It must be declared extern \"C\".");
   }
   std::string name() const override { return "library"; }
+  RewardLanes lanes() const override { return {.count = 1, .unit = RewardLanes::Unit::Completion}; }
 
   RewardScores score(const std::vector<RewardInput>& inputs) override {
+    static std::mutex one_at_a_time;  // for functions that are not thread-safe, also if a library gives several rewards
+    const std::lock_guard lock(one_at_a_time);
     RewardScores scores;
     for (const RewardInput& input : inputs) {
       const std::string row = input.row ? input.row->dump() : "null";

@@ -80,6 +80,7 @@ void LineProcess::ask(const std::vector<std::string>& lines, double timeout,
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   std::size_t sent = 0, answers = 0;
+  require_silence();
   auto deadline = Clock::now() + std::chrono::duration<double>(timeout);
   while (answers < lines.size()) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -94,9 +95,10 @@ void LineProcess::ask(const std::vector<std::string>& lines, double timeout,
     char bytes[4096];
     const ssize_t count = read(from_, bytes, sizeof bytes);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) give_up(concat("ended with ", how_it_ended(), " after ", answers, " answers"));
+    if (count <= 0) give_up(concat("ended with ", how_it_ended(), " after ", answers_, " answers"));
     rest_.append(bytes, static_cast<std::size_t>(count));
-    for (std::size_t line; answers < lines.size() && (line = rest_.find('\n')) != std::string::npos; ++answers) {
+    for (std::size_t line; answers < lines.size() && (line = rest_.find('\n')) != std::string::npos;
+         ++answers, ++answers_) {
       try {
         take(rest_.substr(0, line));
       } catch (const IoError&) {
@@ -108,6 +110,16 @@ void LineProcess::ask(const std::vector<std::string>& lines, double timeout,
     }
   }
   if (!rest_.empty()) give_up(concat("wrote more than one line for a request: ", rest_.substr(0, 200)));
+}
+
+// Nothing may be there before a request is sent, or answers would be taken for those of others.
+void LineProcess::require_silence() {
+  pollfd wait{.fd = from_, .events = POLLIN, .revents = 0};
+  if (poll(&wait, 1, 0) <= 0 || !(wait.revents & POLLIN)) return;
+  char bytes[200];
+  const ssize_t count = read(from_, bytes, sizeof bytes);
+  if (count <= 0) return;  // it has ended, which the request finds out
+  give_up("wrote more than one line for a request: " + std::string(bytes, static_cast<std::size_t>(count)));
 }
 
 std::size_t LineProcess::send(const std::string& text, std::size_t sent) {

@@ -26,10 +26,12 @@ class LineProcess {
 
  private:
   std::size_t send(const std::string& text, std::size_t sent);
+  void require_silence();
   std::string how_it_ended();
   void stop();
 
   std::string name_, rest_;
+  std::size_t answers_ = 0;  // of all requests so far
   pid_t pid_ = -1;
   int to_ = -1, from_ = -1;
 };

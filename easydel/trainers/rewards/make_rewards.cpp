@@ -1,7 +1,5 @@
 #include <ATen/ATen.h>
 
-#include <future>
-
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/trainers/rewards/builtin_rewards.h"
@@ -68,23 +66,6 @@ std::vector<std::unique_ptr<Reward>> make_rewards(const Json& rewards, const Rew
     for (const Json& each : rewards.as_array()) all.push_back(make_reward(each, parts));
   } else if (!rewards.is_null()) {
     all.push_back(make_reward(rewards, parts));
-  }
-  return all;
-}
-
-std::vector<RewardScores> score_all(const std::vector<std::unique_ptr<Reward>>& rewards,
-                                    const std::vector<RewardInput>& inputs) {
-  std::vector<std::future<RewardScores>> elsewhere;
-  for (const auto& reward : rewards) {
-    elsewhere.emplace_back();
-    if (rewards.size() > 1 && reward->is_elsewhere())
-      elsewhere.back() = std::async(std::launch::async, [&reward, &inputs] { return reward->score(inputs); });
-  }
-  std::vector<RewardScores> all;
-  for (std::size_t i = 0; i < rewards.size(); ++i) {
-    all.push_back(elsewhere[i].valid() ? elsewhere[i].get() : rewards[i]->score(inputs));
-    require<ConfigError>(all.back().size() == inputs.size(), "[rewards] ", rewards[i]->name(), " must give ",
-                         inputs.size(), " scores; got ", all.back().size(), ".");
   }
   return all;
 }

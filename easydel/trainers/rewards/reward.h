@@ -27,14 +27,24 @@ struct RewardInput {
 using RewardScores = std::vector<std::optional<double>>;
 using RewardFunction = std::function<RewardScores(const std::vector<RewardInput>&)>;
 
+// The threads that ask a reward, and what they ask it about at a time: a completion or the completions of a prompt once
+// they have ended, or all of a rollout.
+struct RewardLanes {
+  enum class Unit { Completion, Group, Rollout };
+  std::size_t count = 0;  // 0: none; it is asked about all of a rollout by the thread that waits for the scores
+  Unit unit = Unit::Rollout;
+};
+
 class Reward {
  public:
   virtual ~Reward() = default;
   virtual std::string name() const = 0;
   // IoError, with its name, when it fails as a whole.
   virtual RewardScores score(const std::vector<RewardInput>& inputs) = 0;
-  // Whether it waits for another process: several of these are asked at the same time, each in a thread of its own.
-  virtual bool is_elsewhere() const { return false; }
+  // How it is asked by threads of its own, while completions are still written.
+  virtual RewardLanes lanes() const { return {}; }
+  // The same on one of its lanes, which may be asked at the same time.
+  virtual RewardScores score_on(std::size_t /*lane*/, const std::vector<RewardInput>& inputs) { return score(inputs); }
   double weight = 1.0;
 };
 
@@ -53,15 +63,11 @@ struct RewardParts {
 //   repetition minus the share of `n` (4) words in a row that occurred before
 //   random     a number between 0 and 1, the same for the same prompt and completion: a control
 //   command    a program: `command` (a list of words, or a text without quotes), `timeout` (10 seconds), `workers` (1)
-//   http       a server: `url`, `timeout`
+//   http       a server: `url`, `timeout`, `workers` (1), `batch`: group (the completions of a prompt) or rollout (all)
 //   library    a C function of a shared library: `path`, `function` (reward)
 //   reward_model  a sequence classifier
 // ConfigError names a type or a key that is not known.
 std::vector<std::unique_ptr<Reward>> make_rewards(const Json& rewards, const RewardParts& parts = {});
 std::unique_ptr<Reward> make_function_reward(std::string name, RewardFunction function);
-
-// The same number of scores as inputs; ConfigError otherwise. All rewards by their order.
-std::vector<RewardScores> score_all(const std::vector<std::unique_ptr<Reward>>& rewards,
-                                    const std::vector<RewardInput>& inputs);
 
 }  // namespace easydel

@@ -9,9 +9,38 @@
 #include "easydel/sharding/parallel.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 #include "easydel/trainers/objectives/advantages.h"
+#include "easydel/trainers/rewards/running_scores.h"
 #include "easydel/trainers/run/batch.h"
 
 namespace easydel {
+namespace {
+
+Json or_null(const std::optional<double>& number) { return number ? Json(*number) : Json(); }
+
+std::optional<double> number_or_nothing(const Json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.as_double());
+}
+
+Json to_json(const ScoredCompletions& scored) {
+  Json all = Json::array();
+  for (const RewardScores& of_reward : scored.of_rewards) {
+    Json list = Json::array();
+    for (const auto& each : of_reward) list.push_back(or_null(each));
+    all.push_back(std::move(list));
+  }
+  return Json::object({{"scores", std::move(all)}, {"before", or_null(scored.share_before)}});
+}
+
+void read(const Json& json, ScoredCompletions& scored) {
+  scored.of_rewards.clear();
+  for (const Json& list : json.at("scores").as_array()) {
+    RewardScores& of_reward = scored.of_rewards.emplace_back();
+    for (const Json& each : list.as_array()) of_reward.push_back(number_or_nothing(each));
+  }
+  scored.share_before = number_or_nothing(json.at("before"));
+}
+
+}  // namespace
 
 std::string text_of(const AutoTokenizer& tokenizer, const std::vector<int64_t>& ids) {
   const std::vector<int32_t> narrow(ids.begin(), ids.end());
@@ -32,50 +61,80 @@ CompletionScores::CompletionScores(const std::string& trainer_type, const Json& 
   for (std::size_t i = 0; i < rewards_.size(); ++i) rewards_[i]->weight = (*rollout.reward_weights)[i];
 }
 
-std::vector<RewardScores> CompletionScores::score(const std::vector<Prompt>& prompts, const RolloutResult& rolled,
-                                                  const AutoTokenizer& tokenizer, const Parallel* parallel,
-                                                  at::Device device) const {
+PendingScores::PendingScores(const std::vector<std::unique_ptr<Reward>>& rewards, const std::vector<Prompt>& prompts,
+                             int64_t group, const AutoTokenizer& tokenizer, bool asks)
+    : prompts_(prompts), group_(static_cast<std::size_t>(group)) {
+  if (!asks) return;
+  for (const Prompt& prompt : prompts) texts_.push_back(text_of(tokenizer, prompt.ids));
+  running_ = std::make_unique<RunningScores>(rewards, prompts.size(), group_);
+}
+
+PendingScores::~PendingScores() = default;
+
+RewardInput PendingScores::input_of(std::size_t prompt, const Completion& completion) const {
+  RewardInput input{.prompt = texts_[prompt],
+                    .completion = completion.text,
+                    .row = &prompts_[prompt].row,
+                    .tokens = static_cast<int64_t>(completion.own_tokens()),
+                    .is_truncated = completion.is_truncated,
+                    .ids = prompts_[prompt].ids};
+  input.ids.insert(input.ids.end(), completion.ids.begin(), completion.ids.end());
+  return input;
+}
+
+void PendingScores::take(std::size_t prompt, std::size_t index, const Completion& completion) {
+  if (running_) running_->add(prompt * group_ + index, input_of(prompt, completion));
+}
+
+bool PendingScores::has_failed() const { return running_ && running_->has_failed(); }
+
+void PendingScores::check() const {
+  if (running_) running_->check();
+}
+
+std::optional<double> PendingScores::share_done() const { return running_ ? running_->share_done() : std::nullopt; }
+
+double PendingScores::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+}
+
+std::vector<RewardScores> PendingScores::finish(const RolloutResult& rolled) {
+  std::vector<RewardInput> inputs;
+  for (std::size_t p = 0; p < prompts_.size(); ++p) {
+    for (const Completion& each : rolled.completions[p]) inputs.push_back(input_of(p, each));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) running_->add(i, inputs[i]);
+  return running_->finish(inputs);
+}
+
+PendingScores CompletionScores::begin(const std::vector<Prompt>& prompts, int64_t group, const AutoTokenizer& tokenizer,
+                                      const Parallel* parallel) const {
+  const bool asks = !parallel || parallel->is_single() || parallel->everyone().rank() == 0;
+  return PendingScores(rewards_, prompts, group, tokenizer, asks);
+}
+
+ScoredCompletions CompletionScores::finish(PendingScores& pending, const RolloutResult& rolled,
+                                           const Parallel* parallel, at::Device device) const {
+  ScoredCompletions scored{.of_rewards = {}, .rollout_seconds = pending.seconds(), .share_before = {}};
   const bool is_shared = parallel && !parallel->is_single();
   std::string text;
-  std::vector<RewardScores> scores;
   if (!is_shared || parallel->everyone().rank() == 0) {
-    std::vector<RewardInput> inputs;
-    for (std::size_t p = 0; p < prompts.size(); ++p) {
-      const std::string prompt = text_of(tokenizer, prompts[p].ids);
-      for (const Completion& each : rolled.completions[p]) {
-        RewardInput input{.prompt = prompt,
-                          .completion = each.text,
-                          .row = &prompts[p].row,
-                          .tokens = static_cast<int64_t>(each.own_tokens()),
-                          .is_truncated = each.is_truncated,
-                          .ids = prompts[p].ids};
-        input.ids.insert(input.ids.end(), each.ids.begin(), each.ids.end());
-        inputs.push_back(std::move(input));
-      }
-    }
-    if (!is_shared) return score_all(rewards_, inputs);
+    scored.share_before = pending.share_done();
     try {
-      Json all = Json::array();
-      for (const RewardScores& of_reward : score_all(rewards_, inputs)) {
-        Json list = Json::array();
-        for (const auto& each : of_reward) list.push_back(each ? Json(*each) : Json());
-        all.push_back(std::move(list));
-      }
-      text = all.dump();
+      scored.of_rewards = pending.finish(rolled);
     } catch (const std::exception& error) {
+      if (!is_shared) throw;
       text = concat("!", error.what());
     }
   }
-  text = broadcast_text(text, *parallel, device);
-  require<Error>(!text.starts_with("!"), text.substr(1));
-  const Json shared = Json::parse(text);
-  for (const Json& list : shared.as_array()) {
-    RewardScores of_reward;
-    for (const Json& each : list.as_array())
-      of_reward.push_back(each.is_null() ? std::nullopt : std::optional(each.as_double()));
-    scores.push_back(std::move(of_reward));
+  if (is_shared) {
+    if (text.empty()) text = to_json(scored).dump();
+    text = broadcast_text(text, *parallel, device);
+    require<Error>(!text.starts_with("!"), text.substr(1));
+    read(Json::parse(text), scored);
   }
-  return scores;
+  scored.wait_seconds = pending.seconds() - scored.rollout_seconds;
+  return scored;
 }
 
 std::vector<double> CompletionScores::combined(const std::vector<RewardScores>& scores) const {
@@ -89,7 +148,8 @@ std::vector<double> CompletionScores::combined(const std::vector<RewardScores>& 
 }
 
 void CompletionScores::add_metrics(std::map<std::string, double>& metrics, const RolloutResult& rolled,
-                                   const std::vector<RewardScores>& scores, double seconds) const {
+                                   const ScoredCompletions& scored) const {
+  const std::vector<RewardScores>& scores = scored.of_rewards;
   const std::vector<double> rewards = combined(scores);
   std::vector<double> lengths, ended;
   double tokens = 0;
@@ -120,8 +180,10 @@ void CompletionScores::add_metrics(std::map<std::string, double>& metrics, const
   metrics["reward"] = mean_of(rewards);
   metrics["reward_std"] = deviation_of(rewards);
   metrics["prefilled_tokens"] = static_cast<double>(rolled.prefilled_tokens);
-  metrics["rollout_seconds"] = seconds;
-  metrics["rollout_tokens_per_second"] = tokens / std::max(seconds, 1e-9);
+  metrics["rollout_seconds"] = scored.rollout_seconds;
+  metrics["rollout_tokens_per_second"] = tokens / std::max(scored.rollout_seconds, 1e-9);
+  metrics["reward_wait_seconds"] = scored.wait_seconds;
+  if (scored.share_before) metrics["rewards_during_rollout"] = *scored.share_before;
 }
 
 std::vector<std::pair<std::string, std::optional<double>>> CompletionScores::by_name(

@@ -40,7 +40,8 @@ RolloutFunction make_mixture_rollouts(std::shared_ptr<BaseModule> policy, std::s
                                       double coefficient, const AutoTokenizer& tokenizer,
                                       const RolloutArguments& arguments) {
   return [policy = std::move(policy), reference = std::move(reference), coefficient, tokenizer = tokenizer.shared(),
-          arguments](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key) {
+          arguments](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
+                     CompletionSink*) {
     RolloutResult result;
     result.completions.resize(prompts.size());
     // Without padding, which positions would have to know of: prompts of one length at a time.

@@ -61,9 +61,17 @@ RolloutResult from_json(const Json& json) {
 // with that the last bits of their log-probabilities, must not depend on the clock.
 class Collector {
  public:
-  Collector(serve::Engine& engine, const std::vector<std::vector<int64_t>>& prompts, int64_t group,
-            const serve::SamplingParams& sampling, const RandomKey& key, const std::vector<int64_t>& max_tokens)
-      : engine_(engine), prompts_(prompts), max_tokens_(max_tokens), group_(group), sampling_(sampling), key_(key) {
+  Collector(serve::Engine& engine, const Tokenizer& tokenizer, const std::vector<std::vector<int64_t>>& prompts,
+            int64_t group, const serve::SamplingParams& sampling, const RandomKey& key,
+            const std::vector<int64_t>& max_tokens, CompletionSink* sink)
+      : engine_(engine),
+        tokenizer_(tokenizer),
+        prompts_(prompts),
+        max_tokens_(max_tokens),
+        group_(group),
+        sampling_(sampling),
+        key_(key),
+        sink_(sink) {
     result_.completions.assign(prompts.size(), std::vector<Completion>(static_cast<std::size_t>(group)));
     missing_ = prompts.size() * static_cast<std::size_t>(group);
   }
@@ -74,6 +82,7 @@ class Collector {
     });
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return missing_ == 0; });
+    if (sink_) sink_->check();
     require<Error>(error_.empty(), "[rollouts] ", error_);
     return std::move(result_);
   }
@@ -81,14 +90,18 @@ class Collector {
  private:
   // On the engine's thread, where it must not throw: what a request is refused for ends the run.
   void submit(std::size_t prompt, int64_t index) {
+    if (stops_) {
+      const std::lock_guard lock(mutex_);
+      return end_with("", index == 0 ? group_ : 1);
+    }
     serve::Request request;
     request.prompt.assign(prompts_[prompt].begin(), prompts_[prompt].end());
     request.sampling = sampling_;
     if (!max_tokens_.empty()) request.sampling.max_tokens = max_tokens_[prompt];
     request.sampling.seed = key_.fold(prompt).fold(static_cast<uint64_t>(index)).bits();
     try {
-      engine_.submit(std::move(request),
-                     [this, prompt, index](const serve::RequestOutput& out) { take(prompt, index, out); });
+      requests_.push_back(engine_.submit(
+          std::move(request), [this, prompt, index](const serve::RequestOutput& out) { take(prompt, index, out); }));
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
       end_with(error.what(), index == 0 ? group_ : 1);  // nobody submits the others of a group that did not begin
@@ -110,26 +123,45 @@ class Collector {
       is_first = index == 0 && completion.ids.empty();
       completion.ids.insert(completion.ids.end(), out.tokens.begin(), out.tokens.end());
       for (const serve::TokenLogprobs& each : out.logprobs) completion.logps.push_back(each.chosen.logprob);
-      completion.text += out.text;
+    }
+    if (!stops_ && sink_ && sink_->has_failed()) {
+      stops_ = true;
+      for (const serve::RequestId id : requests_) engine_.cancel(id);
     }
     if (is_first) {
       for (int64_t i = 1; i < group_; ++i) submit(prompt, i);
     }
     if (!out.finish) return;
+    if (*out.finish == serve::Finish::Error || *out.finish == serve::Finish::Cancelled) {
+      const std::lock_guard lock(mutex_);
+      return end_with(out.error, 1);
+    }
+    Completion& completion = result_.completions[prompt][static_cast<std::size_t>(index)];
+    completion.is_truncated = *out.finish == serve::Finish::Length;
+    completion.text = text_of(completion);
+    if (sink_) sink_->take(prompt, static_cast<std::size_t>(index), completion);
     const std::lock_guard lock(mutex_);
-    if (*out.finish == serve::Finish::Error || *out.finish == serve::Finish::Cancelled) return end_with(out.error, 1);
-    result_.completions[prompt][static_cast<std::size_t>(index)].is_truncated = *out.finish == serve::Finish::Length;
     result_.prompt_tokens += out.prompt_tokens;
     result_.prefilled_tokens += out.prompt_tokens - out.cached_tokens;
     if (--missing_ == 0) ended_.notify_all();
   }
 
+  // Without the token that ended it.
+  std::string text_of(const Completion& completion) const {
+    const std::vector<int32_t> ids(completion.ids.begin(), completion.ids.end() - (completion.is_truncated ? 0 : 1));
+    return tokenizer_.decode(ids);
+  }
+
   serve::Engine& engine_;
+  const Tokenizer& tokenizer_;
   const std::vector<std::vector<int64_t>>& prompts_;
   const std::vector<int64_t>& max_tokens_;
   int64_t group_;
   serve::SamplingParams sampling_;
   RandomKey key_;
+  CompletionSink* sink_;
+  std::vector<serve::RequestId> requests_;  // of the engine's thread, as the next
+  bool stops_ = false;
   std::mutex mutex_;
   std::condition_variable ended_;
   std::size_t missing_ = 0;
@@ -154,7 +186,7 @@ class EngineRollouts {
   }
 
   RolloutResult run(const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
-                    const std::vector<int64_t>& max_tokens) {
+                    const std::vector<int64_t>& max_tokens, CompletionSink* sink) {
     int64_t length = 0;
     for (std::size_t i = 0; i < prompts.size(); ++i)
       length = std::max(length, static_cast<int64_t>(prompts[i].size()) +
@@ -169,7 +201,7 @@ class EngineRollouts {
         engine_ = make(length, rows);
       }
       serve::forget_prefixes(*engine_);  // the weights have changed
-      return Collector(*engine_, prompts, group, sampling_, key, max_tokens).run();
+      return Collector(*engine_, *tokenizer_, prompts, group, sampling_, key, max_tokens, sink).run();
     }
     // The engine's threads of all ranks talk to each other, so that they must be gone before the next step.
     const Parallel& parallel = *model_->parallel();
@@ -178,7 +210,8 @@ class EngineRollouts {
       const std::shared_ptr<serve::Engine> engine = make(length, rows);
       if (parallel.everyone().rank() == 0) {
         try {
-          text = to_json(Collector(*engine, prompts, group, sampling_, key, max_tokens).run()).dump();
+          text =
+              to_json(Collector(*engine, *tokenizer_, prompts, group, sampling_, key, max_tokens, sink).run()).dump();
         } catch (const std::exception& problem) {
           error = problem.what();
         }
@@ -226,15 +259,15 @@ LimitedRollouts make_limited_rollouts(std::shared_ptr<BaseModule> model, const A
                                       const RolloutArguments& arguments) {
   auto rollouts = std::make_shared<EngineRollouts>(std::move(model), tokenizer.shared(), arguments);
   return [rollouts](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
-                    const std::vector<int64_t>& max_tokens) { return rollouts->run(prompts, group, key, max_tokens); };
+                    const std::vector<int64_t>& max_tokens,
+                    CompletionSink* sink) { return rollouts->run(prompts, group, key, max_tokens, sink); };
 }
 
 RolloutFunction make_rollouts(std::shared_ptr<BaseModule> model, const AutoTokenizer& tokenizer,
                               const RolloutArguments& arguments) {
   return [rollouts = make_limited_rollouts(std::move(model), tokenizer, arguments)](
-             const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key) {
-    return rollouts(prompts, group, key, {});
-  };
+             const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
+             CompletionSink* sink) { return rollouts(prompts, group, key, {}, sink); };
 }
 
 double Completion::own_tokens() const {

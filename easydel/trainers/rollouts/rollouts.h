@@ -34,13 +34,27 @@ struct RolloutResult {
   std::map<std::string, double> metrics = {};        // of what happened in between
 };
 
-// The completions of prompts, a number of each. `key` is what their random numbers depend on.
-using RolloutFunction =
-    std::function<RolloutResult(const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key)>;
+// Who is told of completions as they end, by the thread that writes them, in an order that does not depend on the
+// clock.
+class CompletionSink {
+ public:
+  virtual ~CompletionSink() = default;
+  // Completion `index` of a prompt, which does not change any more. Must not throw.
+  virtual void take(std::size_t prompt, std::size_t index, const Completion& completion) = 0;
+  // Whether no more completions are of use: the rollout ends early, and check() throws the reason.
+  virtual bool has_failed() const { return false; }
+  virtual void check() const {}
+};
+
+// The completions of prompts, a number of each. `key` is what their random numbers depend on. A sink, which may be
+// null, is told of each as it ends, or of none.
+using RolloutFunction = std::function<RolloutResult(const std::vector<std::vector<int64_t>>& prompts, int64_t group,
+                                                    const RandomKey& key, CompletionSink* sink)>;
 
 // The same with the most tokens that each prompt's completions may have; empty: max_completion_length.
-using LimitedRollouts = std::function<RolloutResult(const std::vector<std::vector<int64_t>>& prompts, int64_t group,
-                                                    const RandomKey& key, const std::vector<int64_t>& max_tokens)>;
+using LimitedRollouts =
+    std::function<RolloutResult(const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
+                                const std::vector<int64_t>& max_tokens, CompletionSink* sink)>;
 
 // With the engine of `model`, which lives as long as the function where one rank has the whole model, and as long as a
 // call where several share it. All ranks call it together with the same prompts and get the same result.

@@ -20,7 +20,7 @@ void add_written_rows(GeneratedRows& out, const RolloutFunction& rollouts, int64
   for (Prompt& prompt : gather_prompts(batches, deal, parallel, context.batch.device))
     prompts.push_back(std::move(prompt.ids));
   const auto begin = std::chrono::steady_clock::now();
-  const RolloutResult rolled = rollouts(prompts, group, key);
+  const RolloutResult rolled = rollouts(prompts, group, key, nullptr);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   double tokens = 0, truncated = 0, count = 0;

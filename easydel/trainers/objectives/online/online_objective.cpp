@@ -6,7 +6,6 @@
 
 #include <ATen/ATen.h>
 
-#include <chrono>
 #include <cmath>
 #include <optional>
 
@@ -43,6 +42,20 @@ Verdict verdict_of(double first, double second) {
           .probability = 1 / (1 + std::exp(second - first))};
 }
 
+// Completions of the opponent, which are the second ones of their prompts.
+class SecondCompletions final : public CompletionSink {
+ public:
+  explicit SecondCompletions(CompletionSink& to) : to_(to) {}
+  void take(std::size_t prompt, std::size_t index, const Completion& completion) override {
+    to_.take(prompt, index + 1, completion);
+  }
+  bool has_failed() const override { return to_.has_failed(); }
+  void check() const override { to_.check(); }
+
+ private:
+  CompletionSink& to_;
+};
+
 class OnlineObjective final : public Objective {
  public:
   OnlineObjective(std::string type, PolicyParts parts) : type_(std::move(type)), parts_(std::move(parts)) {}
@@ -54,6 +67,7 @@ class OnlineObjective final : public Objective {
   std::vector<const BaseModule*> other_models() const override {
     return parts_.reference ? std::vector<const BaseModule*>{parts_.reference.get()} : std::vector<const BaseModule*>();
   }
+  bool runs_base() const override { return !parts_.reference; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     return data::make_prompt_transform(
@@ -67,7 +81,6 @@ class OnlineObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     const RolloutArguments& rollout = arguments.rollout;
-  bool runs_base() const override { return !parts_.reference; }
     scores_ =
         CompletionScores(type_, rollout.rewards, rollout, {.model = parts_.reward_model}, parts_.reward_functions);
     require_reference(parts_.reference.get(), model, type_);
@@ -85,13 +98,13 @@ class OnlineObjective final : public Objective {
     const at::Device device = context.batch.device;
     const PromptDeal deal(batches, context, parallel);
     const std::vector<Prompt> prompts = gather_prompts(batches, deal, parallel, device);
-    const auto begin = std::chrono::steady_clock::now();
-    const RolloutResult rolled = roll_out(model, prompts, context);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const std::vector<RewardScores> scores = scores_.score(prompts, rolled, context.tokenizer, parallel, device);
+    PendingScores pending = scores_.begin(prompts, 2, context.tokenizer, parallel);
+    const RolloutResult rolled = roll_out(model, prompts, context, pending);
+    const ScoredCompletions scored = scores_.finish(pending, rolled, parallel, device);
+    const std::vector<RewardScores>& scores = scored.of_rewards;
 
     GeneratedRows out;
-    scores_.add_metrics(out.metrics, rolled, scores, seconds);
+    scores_.add_metrics(out.metrics, rolled, scored);
     std::vector<double> rewards = scores_.combined(scores);
     if (const auto& penalty = context.arguments.online.missing_eos_penalty) {
       for (std::size_t i = 0; i < rewards.size(); ++i) {
@@ -151,16 +164,17 @@ class OnlineObjective final : public Objective {
 
   // Two of each prompt, the policy's first.
   RolloutResult roll_out(const std::shared_ptr<BaseModule>& model, const std::vector<Prompt>& prompts,
-                         const GenerationContext& context) {
+                         const GenerationContext& context, PendingScores& pending) {
     const RolloutArguments& rollout = context.arguments.rollout;
     std::vector<std::vector<int64_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(prompt.ids);
     const RandomKey key = rollout_key(context);
     if (!parts_.rollouts) parts_.rollouts = make_rollouts(model, context.tokenizer, rollout);
-    if (type_ == "online_dpo") return parts_.rollouts(ids, 2, key);
-    RolloutResult rolled = parts_.rollouts(ids, 1, key);
+    if (type_ == "online_dpo") return parts_.rollouts(ids, 2, key, &pending);
+    RolloutResult rolled = parts_.rollouts(ids, 1, key, &pending);
     if (!parts_.opponent_rollouts) parts_.opponent_rollouts = make_opponent(model, context);
-    RolloutResult others = parts_.opponent_rollouts(ids, 1, key.fold("opponent"));
+    SecondCompletions second(pending);
+    RolloutResult others = parts_.opponent_rollouts(ids, 1, key.fold("opponent"), &second);
     for (std::size_t p = 0; p < ids.size(); ++p)
       rolled.completions[p].push_back(std::move(others.completions[p].front()));
     rolled.prefilled_tokens += others.prefilled_tokens;
@@ -178,9 +192,10 @@ class OnlineObjective final : public Objective {
     if (parts_.reference)
       return make_rollouts(std::const_pointer_cast<BaseModule>(parts_.reference), context.tokenizer, rollout);
     return [model, base = make_rollouts(model, context.tokenizer, rollout)](
-               const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key) {
+               const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
+               CompletionSink* sink) {
       const WithoutAdapters off(*model);
-      return base(prompts, group, key);
+      return base(prompts, group, key, sink);
     };
   }
 

@@ -5,7 +5,6 @@
 
 #include <ATen/ATen.h>
 
-#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -40,8 +39,8 @@ class PpoObjective final : public Objective {
   std::shared_ptr<BaseModule> trained_along() const override { return parts_.value_model; }
   std::vector<const BaseModule*> other_models() const override {
     return parts_.reference ? std::vector<const BaseModule*>{parts_.reference.get()} : std::vector<const BaseModule*>();
-  bool runs_base() const override { return runs_base_; }
   }
+  bool runs_base() const override { return runs_base_; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     return policy_prompts(tokenizer, arguments);
@@ -54,8 +53,8 @@ class PpoObjective final : public Objective {
     scores_ =
         CompletionScores("ppo", rollout.rewards, rollout, {.model = parts_.reward_model}, parts_.reward_functions);
     if (arguments.ppo.kl_coef == 0) parts_.reference = nullptr;
-    runs_base_ = arguments.ppo.kl_coef != 0 && !parts_.reference;
     if (arguments.ppo.kl_coef != 0) require_reference(parts_.reference.get(), model, "ppo", "kl_coef");
+    runs_base_ = arguments.ppo.kl_coef != 0 && !parts_.reference;
     require_room(model, rollout, "ppo");
     require_value_model(parts_.value_model.get(), model, "ppo");
   }
@@ -69,16 +68,16 @@ class PpoObjective final : public Objective {
     const auto group = static_cast<std::size_t>(rollout.num_return_sequences);
     const PromptDeal deal(batches, context, parallel);
     const std::vector<Prompt> prompts = gather_prompts(batches, deal, parallel, device);
-    const auto begin = std::chrono::steady_clock::now();
+    PendingScores pending = scores_.begin(prompts, rollout.num_return_sequences, context.tokenizer, parallel);
     if (!parts_.rollouts) parts_.rollouts = make_policy_rollouts(model, context.tokenizer, rollout);
     std::vector<std::vector<int64_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(prompt.ids);
-    const RolloutResult rolled = parts_.rollouts(ids, rollout.num_return_sequences, rollout_key(context));
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const std::vector<RewardScores> scores = scores_.score(prompts, rolled, context.tokenizer, parallel, device);
+    const RolloutResult rolled = parts_.rollouts(ids, rollout.num_return_sequences, rollout_key(context), &pending);
+    const ScoredCompletions scored = scores_.finish(pending, rolled, parallel, device);
+    const std::vector<RewardScores>& scores = scored.of_rewards;
 
     GeneratedRows out;
-    scores_.add_metrics(out.metrics, rolled, scores, seconds);
+    scores_.add_metrics(out.metrics, rolled, scored);
     std::vector<double> rewards = scores_.combined(scores);
     if (const auto& penalty = context.arguments.ppo.missing_eos_penalty) {
       for (std::size_t i = 0; i < rewards.size(); ++i) {
@@ -217,8 +216,8 @@ class PpoObjective final : public Objective {
   }
 
   PolicyParts parts_;
-  bool runs_base_ = false;
   CompletionScores scores_;
+  bool runs_base_ = false;
 };
 
 }  // namespace

@@ -55,8 +55,8 @@ class ToolRollouts {
     }
   }
 
-  RolloutResult run(const std::vector<Ids>& prompts, int64_t group, const RandomKey& key) {
-    RolloutResult result = rollouts_(prompts, group, key, {});
+  RolloutResult run(const std::vector<Ids>& prompts, int64_t group, const RandomKey& key, CompletionSink* sink) {
+    RolloutResult result = rollouts_(prompts, group, key, {}, nullptr);
     std::vector<Turn> turns;
     double count = 0, calls = 0, failures = 0;
     for (std::size_t p = 0; p < prompts.size(); ++p) {
@@ -68,7 +68,11 @@ class ToolRollouts {
     }
     const int64_t most = arguments_.max_tool_calling_iterations.value_or(INT64_MAX);
     for (int64_t round = 0; round < most; ++round) {
-      std::erase_if(turns, [](const Turn& turn) { return turn.calls.empty(); });
+      std::erase_if(turns, [&](const Turn& turn) {
+        if (!turn.calls.empty()) return false;
+        if (sink) sink->take(turn.prompt, turn.index, result.completions[turn.prompt][turn.index]);
+        return true;
+      });
       if (turns.empty()) break;
       for (const Turn& turn : turns) calls += static_cast<double>(turn.calls.size());
       failures += extend(turns, prompts, result);
@@ -156,7 +160,7 @@ class ToolRollouts {
       if (positions > 0) room = std::min(room, positions - static_cast<int64_t>(ids.size()));
       limits.push_back(room);
     }
-    RolloutResult more = rollouts_(contexts, 1, key, limits);
+    RolloutResult more = rollouts_(contexts, 1, key, limits, nullptr);
     result.prefilled_tokens += more.prefilled_tokens;
     result.prompt_tokens += more.prompt_tokens;
     for (std::size_t i = 0; i < turns.size(); ++i) {
@@ -240,8 +244,8 @@ RolloutFunction make_tool_rollouts(LimitedRollouts rollouts, std::shared_ptr<Too
                                    const RolloutArguments& arguments) {
   auto loop =
       std::make_shared<ToolRollouts>(std::move(rollouts), std::move(tools), std::move(model), tokenizer, arguments);
-  return [loop](const std::vector<Ids>& prompts, int64_t group, const RandomKey& key) {
-    return loop->run(prompts, group, key);
+  return [loop](const std::vector<Ids>& prompts, int64_t group, const RandomKey& key, CompletionSink* sink) {
+    return loop->run(prompts, group, key, sink);
   };
 }
 
