@@ -242,7 +242,10 @@ class EngineRollouts {
     options.page_size = kPageSize;
     // As many pages as the sequences that run at once can fill: the rest of the memory is the optimizer's.
     options.num_pages = (full_pages(length_) / kPageSize + 1) * options.max_num_seqs;
-    return serve::make_engine(model_, tokenizer_, options);
+    // While a GPU computes a step the host finishes the one before.
+    options.async_scheduling = !model_->options().device.is_cpu() && !is_shared(*model_);
+    // Without a tokenizer: texts are made of whole completions, not token by token between two steps.
+    return serve::make_engine(model_, nullptr, options);
   }
 
   std::shared_ptr<BaseModule> model_;
