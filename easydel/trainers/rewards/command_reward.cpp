@@ -27,13 +27,19 @@ class CommandReward final : public Reward {
     std::vector<std::string> lines;
     for (const RewardInput& input : inputs) lines.push_back(to_reward_request(input).dump());
     RewardScores scores;
-    process->ask(lines, timeout_, [&](const std::string& line) {
-      try {
-        scores.push_back(score_of(Json::parse(line), process->name()));
-      } catch (const FormatError&) {
-        process->give_up(concat("must return a number or null for each completion; got \"", line.substr(0, 200), "\""));
-      }
-    });
+    try {
+      process->ask(lines, timeout_, [&](const std::string& line) {
+        try {
+          scores.push_back(score_of(Json::parse(line), process->name()));
+        } catch (const FormatError&) {
+          process->give_up(
+              concat("must return a number or null for each completion; got \"", line.substr(0, 200), "\""));
+        }
+      });
+    } catch (...) {
+      process.reset();  // another time begins with another program
+      throw;
+    }
     return scores;
   }
 
