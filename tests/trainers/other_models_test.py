@@ -775,9 +775,71 @@ class SeeingFamilies(OtherModels):
                 self.assertFalse([name for name in names if self.TOWER.search(name)])
 
     def test_killed_and_resumed(self):
-        self.make("qwen2_vl")
+        for family in ("qwen2_vl", "smolvlm"):
+            with self.subTest(family=family):
+                self.make(family)
+                self.write()
+                self.kill_and_resume(family, "seen")
+
+    def test_from_yaml(self):
+        self.make("mistral3")
         self.write()
-        self.kill_and_resume("qwen2_vl", "seen")
+        for frozen, masks in ((True, True), (False, False)):
+            sets = [f"freeze_vision_tower={str(frozen).lower()}", f"mask_image_tokens={str(masks).lower()}"]
+            curve = self.ours("mistral3", "seen", *(part for one in sets for part in ("--set", one)), steps=5)
+            self.remove("yaml")
+            (self.folder / "run.yaml").write_text(json.dumps({
+                "model": {"name_or_path": str(self.folder / "mistral3"), "task": "image-text-to-text"},
+                "loader": {"device": "cpu"},
+                "mixture": {"informs": [{"data_files": str(self.folder / "seen.jsonl")}]},
+                "trainer": {"trainer_type": "sft", "save_directory": str(self.folder / "yaml"), "max_training_steps": 5,
+                            "total_batch_size": BATCH, "max_length": 128, "learning_rate": RATE, "shuffle_train_dataset": False,
+                            "freeze_vision_tower": frozen, "mask_image_tokens": masks, "progress_bar_type": "none"},
+                "actions": ["train"]}))
+            done = warm_start.run([EASYDEL, "elarge", str(self.folder / "run.yaml")], text=True, timeout=120, env=os.environ | VARIABLES)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.curve("yaml"), curve)
+
+    def test_labels_are_those_of_trls_collator(self):
+        """Every token of messages counts, image tokens too unless they are masked."""
+        from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
+
+        for family in ("mistral3", "qwen2_5_vl"):
+            model = self.make(family)
+            place = self.place if family == "mistral3" else f"<|vision_start|>{self.place}<|vision_end|>"
+            template = ("{% for m in messages %}{{ m.role }}: {% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}"
+                        "{% if part.type == 'image' %}" + place + "{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}\n{% endfor %}")
+            self.processor.chat_template = self.processor.tokenizer.chat_template = template
+            (self.folder / family / "chat_template.jinja").write_text(template)
+            draw, rows, seen = numpy.random.default_rng(1), [], []
+            for i in range(8):
+                files = [f"trl{i}_{j}.png" for j in range(1 + i % 2)]
+                for file in files:
+                    size = (int(draw.integers(9, 40)), int(draw.integers(9, 40)), 3)
+                    Image.fromarray(draw.integers(0, 255, size, dtype=numpy.uint8)).save(self.folder / file)
+                messages = [{"role": "user", "content": self.texts[i][:24]}, {"role": "assistant", "content": self.texts[i][24:40]}]
+                rows.append({"messages": messages, "images": files})
+                seen.append({"messages": messages, "images": [Image.open(self.folder / file) for file in files]})
+            write_rows(self.folder / "trl.jsonl", rows)
+            collator = DataCollatorForVisionLanguageModeling(self.processor)
+
+            def loss_of(masks):
+                def loss(model, indices):
+                    batch = dict(collator([copy.deepcopy(seen[i]) for i in indices]))
+                    self.assertTrue(all(token in batch["labels"] for token in self.images_alone))
+                    for token in self.images_alone if masks else ():
+                        batch["labels"][batch["labels"] == token] = -100
+                    return model(**batch).loss
+                return loss
+
+            start = copy.deepcopy(model.state_dict())
+            curves = []
+            for masks in (True, False):
+                with self.subTest(family=family, masks=masks):
+                    model.load_state_dict(start)
+                    curves.append(self.theirs(model, loss_of(masks), len(rows), steps=10))
+                    self.compare(self.ours(family, "trl", "--set", f"mask_image_tokens={str(masks).lower()}", steps=10), curves[-1])
+            self.assertGreater(abs(curves[0][0] - curves[1][0]), 1e-2)
 
 
 class Speech(OtherModels):
