@@ -57,12 +57,12 @@ std::string fetched_bytes(const std::string& url, const ServiceOptions& options,
   HttpClientOptions client{
       .user_agent = "easydel/" + options.version, .time_limit = kFetchTime, .max_body_bytes = kMaxImageBytes};
   try {
-    const std::string first = url_host(url);
-    client.public_addresses_only = !has(first);
+    const auto is_listed = [&](const std::string& host) { return host != "*" && has(host); };
+    client.public_addresses_only = !is_listed(url_host(url));
     client.check_url = [&](const std::string& address) {
       const std::string host = url_host(address);
-      require<ConfigError>(has("*") || has(host), "the host ", host, " is not one of --allowed-media-domains.");
-      require<ConfigError>(client.public_addresses_only || has(host), "a redirect leads to ", host,
+      require<ConfigError>(has("*") || is_listed(host), "the host ", host, " is not one of --allowed-media-domains.");
+      require<ConfigError>(client.public_addresses_only || is_listed(host), "a redirect leads to ", host,
                            ", which is not one of --allowed-media-domains.");
     };
     easydel::HttpResponse response = HttpClient(client).send({.url = url});
