@@ -121,8 +121,9 @@ TEST(VideoProcessor, GivesTheFramesAndPixelsOfTransformersBitForBit) {
       EXPECT_EQ(whole.expand("a " + token + " b", inputs), "a " + expect.at("text").as_string() + " b");
       const bool counts_seconds = folder.starts_with("qwen2.5");
       EXPECT_EQ(inputs.second_per_grid_ts.defined(), counts_seconds);
-      if (counts_seconds)
+      if (counts_seconds) {
         EXPECT_TRUE(at::equal(inputs.second_per_grid_ts, expected->tensor(concat(folder, ".", name, ".seconds"))));
+      }
     }
   }
   for (const std::string& name : list_directory(root / "animations")) {
