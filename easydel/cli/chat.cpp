@@ -44,7 +44,7 @@ struct ChatArguments {
   ModelOptions model;
   GenerationOptions generation;
   std::string system;
-  std::vector<std::string> images;
+  std::vector<std::string> images, sounds;
   uint64_t seed = 0;
 };
 
@@ -371,11 +371,19 @@ void add_chat_command(CLI::App& app) {
           "--image", options->images,
           "Image for the first message, inserted at its next placeholder (<image>) or before its text; can be repeated")
       ->type_name("FILE");
+  command
+      ->add_option("--audio", options->sounds,
+                   "Audio file for the first message; refused, since no chat model of this build accepts audio")
+      ->type_name("FILE");
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   add_generation_options(*command, options->generation);
   command->footer(concat("While chatting:\n", kHelp, "\n",
                          help_examples({"chat Qwen/Qwen3-0.6B --system \"Answer briefly.\" --temperature 0.7"})));
   command->callback([options, command] {
+    require<UsageError>(
+        options->sounds.empty(), "--audio: no chat model of this build accepts audio; got ",
+        options->sounds.empty() ? "" : options->sounds.front(),
+        ". Use a speech model: easydel generate openai/whisper-small --audio FILE, or easydel transcribe.");
     const HubOptions hub{.revision = options->model.revision};
     if (command->get_option("--task")->count() == 0 && has_text_part(options->model) &&
         (!options->images.empty() || VisionProcessor::is_in(resolve(options->model.model, hub))))

@@ -46,6 +46,7 @@ ModelInputs read_inputs(const std::string& path, at::Device device) {
       {"image_grid_thw", &inputs.image_grid_thw},
       {"pixel_values_videos", &inputs.pixel_values_videos},
       {"video_grid_thw", &inputs.video_grid_thw},
+      {"second_per_grid_ts", &inputs.second_per_grid_ts},
       {"input_features", &inputs.input_features},
       {"mm_token_type_ids", &inputs.mm_token_type_ids},
       {"start_positions", &inputs.start_positions},

@@ -169,6 +169,12 @@ void add_server_options(CLI::App& command, ServeArguments& given) {
       ->add_option("--allowed-local-media-path", service.allowed_local_media_path,
                    "Directory whose files requests may use as images, with file:// URLs (default: data URIs only)")
       ->type_name("DIR");
+  group
+      ->add_option("--allowed-media-domains", service.allowed_media_domains,
+                   "Host from which requests may have images fetched, with http and https URLs; *: any host with a "
+                   "public address. Can be repeated (default: none)")
+      ->type_name("HOST")
+      ->allow_extra_args(false);
   group->add_option("--tool-parser", service.tool_parser, "Format of tool calls; auto: detected from the chat template")
       ->capture_default_str();
   group

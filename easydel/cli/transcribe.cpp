@@ -8,6 +8,7 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/model_options.h"
+#include "easydel/cli/options/speech_text.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/help.h"
 #include "easydel/cli/terminal/text.h"
@@ -22,7 +23,7 @@ namespace {
 struct TranscribeArguments {
   ModelOptions model;
   std::vector<std::string> files;
-  std::string language, task;
+  std::string language, task, prompt;
   std::optional<int64_t> max_new_tokens, num_beams;
   std::vector<double> temperature;
   std::optional<double> compression_ratio_threshold, logprob_threshold, no_speech_threshold;
@@ -36,23 +37,6 @@ std::string clock(double seconds) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(2) << seconds;
   return text.str();
-}
-
-std::string text_of(const Tokenizer* tokenizer, std::span<const int32_t> ids) {
-  if (tokenizer) return tokenizer->decode(ids);
-  std::string text;
-  for (const int32_t id : ids) text += concat(text.empty() ? "" : " ", id);
-  return text;
-}
-
-// Without the tokens that say a language, a task or a time.
-std::string spoken(const Tokenizer* tokenizer, const std::vector<int64_t>& tokens, const GenerationConfig& config) {
-  return text_of(tokenizer, without_times(tokens, config));
-}
-
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : text.substr(begin);
 }
 
 Json json_of(const std::vector<SpokenWord>& words) {
@@ -82,16 +66,17 @@ void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& 
   how.logprob_threshold = options.logprob_threshold;
   how.no_speech_threshold = options.no_speech_threshold;
   if (options.condition_on_prev_tokens) how.condition_on_prev_tokens = true;
+  if (!options.prompt.empty()) how.prompt_ids = read_speech_prompt(tokenizer, options.prompt);
   how.prng_key = RandomKey(options.seed);
   const GenerationConfig config = generation_config(*module);
-  const DecodeFunction decode = [&](std::span<const int32_t> ids) { return text_of(tokenizer, ids); };
+  const DecodeFunction decode = [&](std::span<const int32_t> ids) { return decoded_text(tokenizer, ids); };
   Json all = Json::array();
   for (std::size_t i = 0; i < options.files.size(); ++i) {
     const std::string& file = options.files[i];
     how.num_frames = extractor.sound_frames(recordings[i]);
     const Transcription said = transcribe(*module, extractor.whole(recordings[i]), how);
     if (world.rank() != 0) continue;
-    const std::string text = trimmed(spoken(tokenizer, said.tokens, config));
+    const std::string text = spoken_text(tokenizer, said.tokens, config);
     const std::vector<SpokenWord> words =
         options.word_timestamps ? words_of(said, decode, config) : std::vector<SpokenWord>();
     if (options.json) {
@@ -117,7 +102,7 @@ void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& 
     for (const SpokenSegment& segment : said.segments) {
       if (!options.timestamps || options.word_timestamps) break;
       std::cout << name << '[' << clock(segment.start) << " --> " << clock(segment.end) << "] "
-                << trimmed(spoken(tokenizer, segment.tokens, config)) << '\n';
+                << spoken_text(tokenizer, segment.tokens, config) << '\n';
     }
   }
   if (options.json && world.rank() == 0) print_json(all);
@@ -135,6 +120,8 @@ void add_transcribe_command(CLI::App& app) {
                       "Spoken language, as in generation_config.json: en, de, … (default: detected)");
   command->add_option("--task", options->task,
                       "transcribe, or translate into English (default: transcribe with --language, else the model's)");
+  command->add_option("--prompt", options->prompt,
+                      "Text before the recording, such as names that it mentions or the text of what came before");
   command->add_flag("--timestamps", options->timestamps, "Print the start and end of each segment in seconds");
   command->add_flag("--word-timestamps", options->word_timestamps,
                     "Print the start and end of each word in seconds; needs alignment_heads in generation_config.json");

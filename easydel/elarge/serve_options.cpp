@@ -67,6 +67,7 @@ serve::ServerOptions to_server_options(const ELargeConfig& config) {
   if (serve.chat_template) options.service.chat_template = read_file(*serve.chat_template);
   options.service.trust_request_chat_template = serve.trust_request_chat_template;
   options.service.allowed_local_media_path = serve.allowed_local_media_path.value_or("");
+  options.service.allowed_media_domains = serve.allowed_media_domains;
   options.service.tool_parser = serve.tool_parser.value_or(engine.tool_parser.value_or(options.service.tool_parser));
   options.service.reasoning_parser =
       serve.reasoning_parser.value_or(engine.reasoning_parser.value_or(options.service.reasoning_parser));

@@ -18,7 +18,7 @@ at::Tensor ForwardStep::prefill() {
   // Where ranks share the sequence and there is no cache, the last token is on one of them alone.
   if (inputs_.past_key_values || !module_.parallel()) inputs_.logits_to_keep = 1;
   const at::Tensor logits = run();
-  keep_last_positions(output_, inputs_);
+  keep_last_positions(output_, inputs_, &module_);
   const auto* cache = dynamic_cast<const TransformerCache*>(inputs_.past_key_values.get());
   if (cache && cache->knows_padding()) inputs_.attention_mask.reset();
   return logits;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/decoder/accepts_images.h"
 
 namespace easydel {
 namespace {
@@ -56,10 +57,13 @@ void add_images(ModelInputs& inputs, const PromptInputs& given, const at::Tensor
     inputs.pixel_values_videos = given.pixel_values_videos.to(input_ids.device());
   inputs.image_grid_thw = given.image_grid_thw;
   inputs.video_grid_thw = given.video_grid_thw;
+  inputs.second_per_grid_ts = given.second_per_grid_ts;
   inputs.image_sizes = given.image_sizes;
   inputs.pixel_attention_mask = given.pixel_attention_mask;
   if (copies == 1) return;
   const int64_t rows = input_ids.size(0);
+  if (at::Tensor& seconds = inputs.second_per_grid_ts; seconds.defined() && seconds.dim() == 1)
+    seconds = seconds.view({rows, count_each(seconds.size(0), rows, "videos")}).repeat_interleave(copies, 0).flatten();
   if (inputs.video_grid_thw.defined() && inputs.pixel_values_videos.defined())
     repeat_patches(inputs.pixel_values_videos, inputs.video_grid_thw, rows, copies, "video_grid_thw");
   if (!inputs.pixel_values.defined()) return;
@@ -178,8 +182,9 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
   const bool cached = inputs.past_key_values != nullptr;
   if (cached) {
     keep_last_positions(output, inputs);
-    for (at::Tensor* images : {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask,
-                               &inputs.image_grid_thw, &inputs.pixel_values_videos, &inputs.video_grid_thw})
+    for (at::Tensor* images :
+         {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask, &inputs.image_grid_thw,
+          &inputs.pixel_values_videos, &inputs.video_grid_thw, &inputs.second_per_grid_ts})
       images->reset();  // their keys and values are in the cache
   }
   const auto append = [&](at::Tensor& tensor, const at::Tensor& more) {
@@ -204,8 +209,17 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
   }
 }
 
-void keep_last_positions(const ModelOutput& output, ModelInputs& inputs) {
+void keep_last_positions(const ModelOutput& output, ModelInputs& inputs, const BaseModule* module) {
   if (!inputs.past_key_values || !output.rope_deltas.defined() || inputs.position_ids.defined()) return;
+  if (const auto* seeing = dynamic_cast<const AcceptsImages*>(module)) {
+    // Times of a video may be beyond the positions of the text after it, and new tokens count on from the text.
+    const at::Tensor last_3B =
+        seeing->image_positions(inputs.input_ids, inputs).select(2, inputs.input_ids.size(1) - 1);
+    if (last_3B.eq(last_3B[0]).all().item<bool>()) {
+      inputs.position_ids = last_3B[0].unsqueeze(1);
+      return;
+    }
+  }
   const at::Tensor deltas = output.rope_deltas.to(inputs.input_ids.device());
   inputs.position_ids = deltas - 1 +
                         (inputs.attention_mask.defined() ? inputs.attention_mask.sum(1, /*keepdim=*/true)

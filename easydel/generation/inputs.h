@@ -23,6 +23,7 @@ struct PromptInputs {
   at::Tensor image_grid_thw = {};        // [images, 3]: of how many patches each is, where pixel_values are patches
   at::Tensor pixel_values_videos = {};   // patches of videos, likewise
   at::Tensor video_grid_thw = {};        // [videos, 3]
+  at::Tensor second_per_grid_ts = {};    // [videos], of models whose positions in time count seconds
 };
 
 // Ids, checked: int64 on the model's device, within the vocabulary. Without any (undefined, or no columns) the
@@ -49,7 +50,7 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
 
 // Sets the last position of each row, from which the next steps count on, where the positions of the prompt did not
 // count its tokens (rope_deltas). Before the mask of the prompt is let go.
-void keep_last_positions(const ModelOutput& output, ModelInputs& inputs);
+void keep_last_positions(const ModelOutput& output, ModelInputs& inputs, const BaseModule* module = nullptr);
 
 // Row i continues row rows[i], in the cache too.
 void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows);

@@ -33,6 +33,7 @@ void check_extra_inputs(const BaseModule& model, const ModelInputs& in) {
       {"image_grid_thw", in.image_grid_thw.defined()},
       {"pixel_values_videos", in.pixel_values_videos.defined()},
       {"video_grid_thw", in.video_grid_thw.defined()},
+      {"second_per_grid_ts", in.second_per_grid_ts.defined()},
       {"input_features", in.input_features.defined()},
       {"mm_token_type_ids", in.mm_token_type_ids.defined()},
       {"start_positions", in.start_positions.defined()},

@@ -203,7 +203,6 @@ class SmolVLMPrompts : public ImagePrompts {
   }
 
   const std::string& video_placeholder() const override { return video_token_; }
-  void check_videos() const override {}
   bool tells_times() const override { return true; }
   std::string of_video(const ProcessedVideo& video) const override {
     const double rate = rate_of(video);
@@ -246,13 +245,8 @@ class QwenPrompts : public ImagePrompts {
   }
 
   const std::string& video_placeholder() const override { return video_token_; }
-  void check_videos() const override {
-    require<NotSupportedError>(
-        !counts_seconds_,
-        "[VisionProcessor] videos of Qwen2_5_VLProcessor have positions that count the seconds between frames "
-        "(second_per_grid_ts), which is not here. Videos: qwen2_vl, qwen3_vl, smolvlm.");
-  }
   bool tells_times() const override { return tells_times_; }
+  bool counts_seconds() const override { return counts_seconds_; }
   std::string of_video(const ProcessedVideo& video) const override {
     const auto of_grid = [&](int64_t dim) { return video.grid_thw[dim].item<int64_t>(); };
     const int64_t steps = of_grid(0), tokens = of_grid(1) * of_grid(2) / (video.merge_size * video.merge_size);
@@ -286,15 +280,7 @@ const std::string& ImagePrompts::video_placeholder() const {
   return kNone;
 }
 
-void ImagePrompts::check_videos() const {
-  fail<NotSupportedError>(
-      "[VisionProcessor] this model's processor supports only images. Videos: qwen2_vl, qwen3_vl, smolvlm.");
-}
-
-std::string ImagePrompts::of_video(const ProcessedVideo&) const {
-  check_videos();
-  return {};
-}
+std::string ImagePrompts::of_video(const ProcessedVideo&) const { return {}; }
 
 std::unique_ptr<const ImagePrompts> make_image_prompts(const Json& processor, const Json& tokenizer,
                                                        const std::string& where) {

@@ -26,10 +26,11 @@ class ImagePrompts {
   virtual ImagePrompt operator()(const ProcessedImages& images) const = 0;
   // The same of videos: no placeholder where the class has none.
   virtual const std::string& video_placeholder() const;
-  virtual void check_videos() const;  // NotSupportedError where they are not taken
   virtual std::string of_video(const ProcessedVideo& video) const;
   // Whether that says when frames are shown.
   virtual bool tells_times() const { return false; }
+  // Whether the model's positions count the seconds between frames (second_per_grid_ts).
+  virtual bool counts_seconds() const { return false; }
   // What the class asks of its image processor, whatever the file says.
   virtual void adjust(ImageProcessor&) const {}
 };

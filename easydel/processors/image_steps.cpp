@@ -79,7 +79,8 @@ HeightWidth fitting_size(HeightWidth given, int64_t factor, int64_t least, int64
 at::Tensor resize_image(const at::Tensor& image, HeightWidth to, Resample resample) {
   if (size_of(image) == to) return image;
   require<ShapeError>(to.height > 0 && to.width > 0, "[ImageProcessor] an image of ", image.size(-2), " x ",
-                      image.size(-1), " cannot be resized to ", to.height, " x ", to.width, ".");
+                      image.size(-1), " cannot be resized to ", to.height, " x ", to.width,
+                      ": its sides differ too much. Crop it, or pad it to a less elongated one.");
   const at::Tensor batch = image.unsqueeze(0);
   const std::vector<int64_t> size{to.height, to.width};
   if (resample == Resample::Nearest) return at::_upsample_nearest_exact2d(batch, size).squeeze(0);

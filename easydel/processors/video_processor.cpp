@@ -157,6 +157,11 @@ std::optional<Json> find_json(const fs::path& directory) {
 
 }  // namespace
 
+double ProcessedVideo::seconds_per_step() const {
+  const double sampled = static_cast<double>(indices.size()) / static_cast<double>(frames) * *fps;
+  return static_cast<double>(temporal_patch_size) / sampled;
+}
+
 VideoProcessor::VideoProcessor(const std::string& name, const Json& json, const std::string& where)
     : kind_(name == kSmolVLM ? Kind::SmolVLM
             : name == kQwen3 ? Kind::Qwen3
@@ -264,6 +269,7 @@ ProcessedVideo VideoProcessor::operator()(const VideoFrames& video) const {
   require<ShapeError>(count > 0, "[VideoProcessor] a video must have frames; got none.");
   result.indices = sample(count, video.fps);
   result.fps = video.fps;
+  result.frames = count;
   if (video.fps) result.seconds = static_cast<double>(count) / *video.fps;
   std::vector<at::Tensor> frames;
   const auto seen = static_cast<int64_t>(result.indices.size());

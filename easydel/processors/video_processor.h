@@ -33,6 +33,10 @@ struct ProcessedVideo {
   std::vector<int64_t> indices;   // of the frames that were looked at
   std::optional<double> fps;      // of the whole video
   std::optional<double> seconds;  // likewise
+  int64_t frames = 0;             // likewise
+
+  // From one step of the grid to the next, at the rate of the frames that were looked at. The video must have fps.
+  double seconds_per_step() const;
 };
 
 class VideoProcessor {

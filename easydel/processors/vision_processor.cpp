@@ -77,13 +77,16 @@ ImageInputs VisionProcessor::load(const std::vector<std::string>& files) const {
 void VisionProcessor::add_videos(ImageInputs& inputs, const std::vector<std::string>& paths,
                                  std::optional<double> fps) const {
   if (paths.empty()) return;
-  prompts_->check_videos();
+  require<NotSupportedError>(!prompts_->video_placeholder().empty(),
+                             "[VisionProcessor] this model's processor supports only images. Videos: qwen2_vl, "
+                             "qwen2_5_vl, qwen3_vl, smolvlm.");
   require<NotSupportedError>(videos_.has_value(),
                              "[VisionProcessor] the files have no video processor. Videos need a "
                              "video_preprocessor_config.json of Qwen2VLVideoProcessor, Qwen3VLVideoProcessor or "
                              "SmolVLMVideoProcessor.");
-  const bool needs_rate = videos_->chooses_by_time() || prompts_->tells_times();
+  const bool needs_rate = videos_->chooses_by_time() || prompts_->tells_times() || prompts_->counts_seconds();
   std::vector<at::Tensor> pixels, grids;
+  std::vector<double> seconds;
   for (const std::string& path : paths) {
     VideoFrames video = load_video(path, videos_->decode_options());
     require<ConfigError>(!fps || !video.fps, "[VisionProcessor] fps applies only to folders of frames; ", path,
@@ -100,6 +103,7 @@ void VisionProcessor::add_videos(ImageInputs& inputs, const std::vector<std::str
     inputs.video_texts.push_back(prompts_->of_video(processed));
     pixels.push_back(processed.pixel_values);
     if (processed.grid_thw.defined()) grids.push_back(processed.grid_thw);
+    if (prompts_->counts_seconds()) seconds.push_back(processed.seconds_per_step());
   }
   for (const at::Tensor& each : pixels)
     require<ShapeError>(each.sizes().slice(1) == pixels[0].sizes().slice(1),
@@ -108,6 +112,7 @@ void VisionProcessor::add_videos(ImageInputs& inputs, const std::vector<std::str
   if (!grids.empty()) {
     inputs.pixel_values_videos = at::cat(pixels);
     inputs.video_grid_thw = at::stack(grids);
+    if (!seconds.empty()) inputs.second_per_grid_ts = at::tensor(seconds, at::kDouble).to(at::kFloat);
     return;
   }
   require<NotSupportedError>(!inputs.pixel_values.defined(),

@@ -23,6 +23,7 @@ struct ImageInputs {
   at::Tensor image_grid_thw = {};        // [images, 3], where they are patches
   // Of videos that are patches; the frames of others are images.
   at::Tensor pixel_values_videos = {}, video_grid_thw = {};
+  at::Tensor second_per_grid_ts = {};         // [videos], where the model's positions count seconds
   std::vector<std::string> video_texts = {};  // in the place of a video's placeholder
 };
 
@@ -45,7 +46,8 @@ class VisionProcessor {
   ImageInputs operator()(const std::vector<at::Tensor>& images) const;
   ImageInputs load(const std::vector<std::string>& files) const;
   // Adds videos: folders of frames, animated GIF or WebP files. `fps`: how many frames a second of a folder has; needed
-  // where frames are sampled by time or the prompt has timestamps, and refused where nothing uses it.
+  // where frames are sampled by time, the prompt has timestamps or positions count seconds, and refused where nothing
+  // uses it.
   void add_videos(ImageInputs& inputs, const std::vector<std::string>& paths, std::optional<double> fps) const;
   // The text with what each image is in the place of its placeholder, in their order. ConfigError where the text has
   // more placeholders than there are images, or fewer; likewise of videos.

@@ -121,6 +121,7 @@ class Flags(FlagProbes):
             "--input-ids": ["--input-ids", "9,9"], "--input": ["--input", self.directory / "in.safetensors"],
             "--image": ["--image", "nowhere.png"],  # of models that see: models/llava_test.py
             "--video": ["--video", "nowhere.gif"], "--fps": ["--fps", "3"],  # models/qwen_vl_test.py
+            "--audio": ["--audio", "nowhere.wav"],  # cli/transcribe_test.py
             "--seed": (SAMPLE, ["--seed", "9"]), "--output": ["--output", self.directory / "out.safetensors"],
             "--json": None})
         whole, cached = (json.loads(self.generate(flags).stdout)["sequences"][0] for flags in (["--no-use-cache"], []))
@@ -148,12 +149,14 @@ class Flags(FlagProbes):
 
     def test_chat_takes_what_generate_takes(self):
         generation = flags_of("generate") & set(GENERATION)
-        self.assertEqual(flags_of("chat") - generation, set(MODEL) | {"--task", "--system", "--seed", "--image"})
+        self.assertEqual(flags_of("chat") - generation, set(MODEL) | {"--task", "--system", "--seed", "--image", "--audio"})
         chatting = self.directory / "chatting"
         shutil.copytree(self.wide, chatting)
         (chatting / "chat_template.jinja").write_text("{{ messages[0].content }}")
         done = self.run_command(["chat", chatting, "--image", "a.png"])  # of models that see: models/llava_serve_test.py
         self.assertEqual((done.returncode, "does not accept images; got --image a.png." in done.stderr), (1, True), done.stderr)
+        done = self.run_command(["chat", chatting, "--audio", "a.wav"])
+        self.assertEqual((done.returncode, "--audio: no chat model of this build accepts audio; got a.wav." in done.stderr), (2, True), done.stderr)
         for flag in (MESH, ["--devices", "2"]):
             done = self.run_command(["chat", self.wide, *flag])
             self.assertEqual((done.returncode, done.stderr.splitlines()[0]),

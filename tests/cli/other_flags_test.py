@@ -407,7 +407,8 @@ class OtherFlags(FlagProbes):
 
         self.probe("classify", observe, MODEL | {
             "--task": ["--task", "dancing"], "--set": ["--set", "vision_config.hidden_act=gelu"], "--image": ["--image", blue], "--devices": ["--devices", "2", "--mesh", "1,2,1,1,1"], "--label": ["--label", "a man"], "--top-k": ["--top-k", "1"],
-            "--json": ["--json"], "--quantize-pattern": None, "--quantize-group-size": None})
+            "--json": ["--json"], "--text": None, "--data": None, "--audio": None, "--text-field": None,  # cli/classify_test.py
+            "--quantize-pattern": None, "--quantize-group-size": None})
 
     def make_whisper(self, name, seed):
         from transformers import GenerationConfig, WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
@@ -445,6 +446,7 @@ class OtherFlags(FlagProbes):
         self.probe("transcribe", observe, {
             "--model": ["--model", other], "--language": (json_too, ["--language", "de"]), "--task": (json_too, ["--task", "translate"]),
             "--timestamps": ["--timestamps"], "--max-new-tokens": ["--max-new-tokens", "3"],
+            "--prompt": ["--prompt", "It is"],  # refused: no <|startofprev|>; what it does: cli/transcribe_test.py
             "--word-timestamps": ["--word-timestamps"], "--temperature": (json_too, ["--temperature", "2"]),
             "--seed": (["--temperature", "2", *json_too], ["--seed", "1"]),
             "--compression-ratio-threshold": (tries, ["--compression-ratio-threshold", "0.01"]),

@@ -321,6 +321,7 @@ REFUSALS = [
      "--gpu-memory-utilization determines the number of pages; got --num-pages 9. Leave one of them out."),
     (["--tls-cert", "x.pem"], "--tls-cert and --tls-key must be given together."),
     (["--allowed-local-media-path", "."], "allowed_local_media_path applies to images, which the model does not accept."),  # else: models/llava_serve_test.py
+    (["--allowed-media-domains", "*"], "allowed_media_domains applies to images, which the model does not accept."),  # likewise
     (["--tool-parser", "dancing"], "dancing"),
     (["--max-body-mib", "0"], "--max-body-mib must be from 1 to 4096; got 0."),
 ]

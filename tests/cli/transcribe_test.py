@@ -114,7 +114,13 @@ class Transcribe(unittest.TestCase):
         (directory / "generation_config.json").write_text(json.dumps(keys, sort_keys=True))  # as transformers writes it
         return directory
 
-    def theirs(self, path, keys=SPEECH, **more) -> tuple[list, list]:
+    def prompt_ids(self, text: str) -> torch.Tensor:
+        """As WhisperTokenizer.get_prompt_ids makes them."""
+        return torch.tensor([BEFORE, *self.tokenizer.encode(" " + text.strip(), add_special_tokens=False).ids])
+
+    def theirs(self, path, keys=SPEECH, prompt: str | None = None, **more) -> tuple[list, list]:
+        if prompt is not None:
+            more["prompt_ids"] = self.prompt_ids(prompt)
         with torch.no_grad():
             self.model.generation_config = GenerationConfig(**keys)
             out = self.model.generate(self.features(path), return_segments=True, **more)
@@ -265,10 +271,68 @@ class Transcribe(unittest.TestCase):
     def spoken(self, ids: list) -> str:
         return self.tokenizer.decode([i for i in ids if i < TIMES], skip_special_tokens=True).lstrip(" ")
 
-    def test_generate_points_to_transcribe(self):
-        done = warm_start.run([EASYDEL, "generate", str(self.directory), "--prompt", "It is"], text=True)
+    def test_prompts_are_those_of_transformers(self):
+        """A text before the sound: of one window and of several, which begin with it or with the text so far."""
+        short, long = list(self.sounds)[1], list(self.sounds)[3]
+        more, different = SPEECH | dict(prev_sot_token_id=BEFORE), set()
+        named = self.with_keys("named", more)
+        for path, keys, model, flags, arguments in (
+                (short, SPEECH, self.directory, [], {}), (short, SPEECH, self.directory, ["--num-beams", "3"], dict(num_beams=3)),
+                (long, SPEECH | dict(return_timestamps=True), self.directory, [], {}),
+                (long, more | dict(return_timestamps=True), named, ["--condition-on-prev-tokens"], dict(condition_on_prev_tokens=True))):
+            for prompt in ("it is the truth", "  w290 universally "):
+                with self.subTest(file=path.name, flags=flags, prompt=prompt):
+                    entry = json.loads(self.run_it(path, "--json", "--prompt", prompt, *flags, model=model).stdout)[0]
+                    ids, segments = self.theirs(path, keys, prompt, **arguments)
+                    self.assertEqual(entry["ids"], ids)
+                    self.assertEqual([(round(s["start"], 6), round(s["end"], 6)) for s in entry["segments"]], segments)
+                    different.add(tuple(ids))
+            different.add(tuple(self.theirs(path, keys, **arguments)[0]))
+        self.assertGreater(len(different), 6)
+        for prompt, message in (("it <|endoftext|>", "a prompt must be plain text; got the special token <|endoftext|>."),
+                                ("it is " * 30, "Shorten the prompt, or set a smaller max_new_tokens.")):
+            self.assertIn(message, self.run_it(short, "--prompt", prompt, ok=False).stderr)
+
+    def generate(self, *args, model=None, status: int = 0) -> subprocess.CompletedProcess:
+        done = warm_start.run([EASYDEL, "--log", "error", "generate", str(model or self.directory), *map(str, args)], text=True, timeout=120)
+        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
+        return done
+
+    def test_generate_takes_sound(self):
+        """The tokens of transformers' generate, under its options."""
+        first, second, long = (list(self.sounds)[i] for i in (1, 2, 3))
+        for flags, arguments in (([], {}), (["--num-beams", "4"], dict(num_beams=4)), (["--max-new-tokens", "5"], dict(max_new_tokens=5)),
+                                 (["--prompt", "it is the truth"], dict(prompt="it is the truth")),
+                                 (["--repetition-penalty", "1.7"], dict(repetition_penalty=1.7)),
+                                 (["--do-sample", "--temperature", "0.6", "--top-k", "1"], dict(temperature=0.6, top_k=1))):
+            rows = json.loads(self.generate("--audio", first, "--audio", second, "--json", *flags).stdout)["sequences"]
+            for path, row in zip((first, second), rows, strict=True):
+                with self.subTest(flags=flags, file=path.name):
+                    ids, _ = self.theirs(path, **arguments)
+                    self.assertEqual((row["file"], row["ids"], row["text"]), (str(path), ids, self.spoken(ids)))
+        ids, _ = self.theirs(long, SPEECH | dict(return_timestamps=True))
+        self.assertEqual(self.generate("--audio", long).stdout, self.spoken(ids) + "\n")
+        self.assertEqual(self.generate("--audio", first, "--audio", second).stdout,
+                         "".join(f"{path}: {self.spoken(self.theirs(path)[0])}\n" for path in (first, second)))
+
+    def test_generate_and_chat_say_what_takes_sound(self):
+        path = list(self.sounds)[0]
+        done = self.generate("--prompt", "It is", status=2)
+        self.assertIn("easydel generate: whisper is a speech recognition model, which needs --audio FILE. For timestamps, languages and translation, "
+                      f"use: easydel transcribe FILE --model {self.directory}", done.stderr)
+        for flags, message in ((["--input-ids", "3"], "--input-ids is not supported with --audio."),
+                               (["--image", "a.png"], "--image is not supported with --audio."),
+                               (["--output", "out.safetensors"], "--output is not supported with --audio."),
+                               (["--output-log-probs"], "--output-log-probs is not supported with --audio.")):
+            self.assertIn(message, self.generate("--audio", path, *flags, status=2).stderr)
+        text = self.folder / "text"
+        text.mkdir()
+        transformers.LlamaConfig().save_pretrained(text)
+        self.assertIn(f"--audio: llama does not accept audio; got {path}. Use a speech model: easydel generate openai/whisper-small --audio FILE.",
+                      self.generate("--prompt", "It is", "--audio", path, model=text, status=2).stderr)
+        done = warm_start.run([EASYDEL, "chat", str(text), "--audio", str(path)], text=True)
         self.assertEqual(done.returncode, 2)
-        self.assertIn(f"whisper is a speech recognition model. Use: easydel transcribe FILE --model {self.directory}", done.stderr)
+        self.assertIn(f"--audio: no chat model of this build accepts audio; got {path}. Use a speech model: easydel generate", done.stderr)
 
     def test_openai_clients_get_the_same(self):
         short, long = list(self.sounds)[1], list(self.sounds)[3]
@@ -302,6 +366,8 @@ class Transcribe(unittest.TestCase):
             numbered = audio.transcriptions.create(file=long, model=MODEL, response_format="srt")
             self.assertTrue(numbered.startswith("1\n00:00:0"), numbered)
             self.assertEqual(numbered.count(","), len(segments) * 2 + "".join(s.text for s in answer.segments).count(","))
+            ids, _ = self.theirs(short, task="transcribe", prompt="it is the truth")
+            self.assertEqual(audio.transcriptions.create(file=short, model=MODEL, prompt="it is the truth").text, self.spoken(ids))
             ids, _ = self.theirs(short, task="translate")
             self.assertEqual(audio.translations.create(file=short, model=MODEL).text, self.spoken(ids))
 
@@ -312,7 +378,7 @@ class Transcribe(unittest.TestCase):
 
             for given, message in ((dict(language="xx"), 'the model\'s languages are de, en; got "xx".'),
                                    (dict(file=("a.wav", b"no sound")), "a recording must be a WAV, FLAC, Ogg or MP3 file"),
-                                   (dict(temperature=1.5), "temperature must be"), (dict(prompt="before"), "prompt is not supported"),
+                                   (dict(temperature=1.5), "temperature must be"), (dict(prompt="<|endoftext|>"), "a prompt must be plain text"),
                                    (dict(stream=True), "stream is not supported"), (dict(timestamp_granularities=["letter"]), "must be segment or word"),
                                    (dict(timestamp_granularities=["word"]), "needs response_format verbose_json"),
                                    (dict(timestamp_granularities=["word"], response_format="verbose_json", language="xx"), "languages are de, en"),

@@ -3,6 +3,7 @@
 #include "easydel/core/build_info.h"
 #include "easydel/io/hub/http_retry.h"
 #include "easydel/io/hub/hub_api.h"
+#include "easydel/io/hub/public_address.h"
 #include "easydel/io/hub/url.h"
 #include "easydel/io/parallel.h"
 #include "tests/support/hub_fixture.h"
@@ -160,6 +161,64 @@ TEST_F(HttpTest, ExceptionsOfTheReceiverPropagate) {
   EXPECT_THAT([&] { http.send(request); }, ThrowsMessage<std::logic_error>("mine"));
   request.on_body = {};
   EXPECT_EQ(http.send(request).status, 200);  // and the client still works
+}
+
+TEST(PublicAddress, IsNoneOfThisMachineOrOfPrivateNetworks) {
+  for (const char* text : {"127.0.0.1",
+                           "127.9.9.9",
+                           "0.0.0.0",
+                           "10.1.2.3",
+                           "100.64.0.1",
+                           "100.127.255.255",
+                           "169.254.169.254",
+                           "172.16.0.1",
+                           "172.31.255.255",
+                           "192.0.2.1",
+                           "192.168.1.1",
+                           "198.18.0.1",
+                           "198.19.255.255",
+                           "224.0.0.1",
+                           "255.255.255.255",
+                           "::1",
+                           "::",
+                           "::ffff:127.0.0.1",
+                           "::ffff:10.0.0.1",
+                           "64:ff9b::7f00:1",
+                           "fe80::1",
+                           "fd00::1",
+                           "2002:7f00:1::",
+                           "2001:db8::1",
+                           "2001:0:1::",
+                           "ff02::1",
+                           "localhost",
+                           "",
+                           "1.2.3"})
+    EXPECT_FALSE(is_public_address(std::string(text))) << text;
+  for (const char* text : {"1.1.1.1", "93.184.216.34", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0",
+                           "172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0", "198.17.0.0", "198.20.0.0",
+                           "223.255.255.255", "::ffff:8.8.8.8", "64:ff9b::808:808", "2606:4700::1111", "2a00:1450::1"})
+    EXPECT_TRUE(is_public_address(std::string(text))) << text;
+}
+
+TEST(HttpAddresses, PrivateOnesAreRefusedBeforeConnecting) {
+  HttpClient http({.silence_limit = std::chrono::seconds(1), .public_addresses_only = true});
+  for (const char* host :
+       {"127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "192.168.1.1", "2130706433", "0x7f.1"})
+    EXPECT_THAT([&] { http.send({.url = concat("http://", host, ":1/")}); },
+                ThrowsMessage<HttpError>(HasSubstr("its address is of this machine or of a private network")))
+        << host;
+}
+
+TEST_F(HttpTest, AsksAboutTheAddressOfARedirect) {
+  fault(Json::object({{"match", "GET /start"}, {"kind", "redirect"}, {"location", "/api/models/org/tiny"}}));
+  std::vector<std::string> asked;
+  HttpClient http({.check_url = [&](const std::string& url) {
+    asked.push_back(url);
+    require<ConfigError>(asked.size() < 2, "not there");
+  }});
+  EXPECT_THAT([&] { http.send({.url = endpoint() + "/start"}); }, ThrowsMessage<ConfigError>("not there"));
+  EXPECT_EQ(asked, (std::vector<std::string>{endpoint() + "/start", endpoint() + "/api/models/org/tiny"}));
+  EXPECT_EQ(count("GET", "/api"), 0U);
 }
 
 TEST_F(HttpTest, RetriesOnlyTransientFailures) {

@@ -6,12 +6,15 @@ import base64
 import concurrent.futures
 import copy
 import functools
+import http.server
 import io
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "serve"))
@@ -61,8 +64,47 @@ def text(words: str) -> dict:
     return {"type": "text", "text": words}
 
 
+class Pictures(http.server.BaseHTTPRequestHandler):
+    """Another server: an image, answers that are none, and redirects."""
+    asked = []
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        port = self.server.server_address[1]
+        moved = {"/here": "/a.png", "/elsewhere": f"http://localhost:{port}/a.png", "/round": "/round"}.get(self.path)
+        self.send_response(302 if moved else 404 if self.path == "/none.png" else 200)
+        if moved:
+            self.send_header("Location", moved)
+        self.end_headers()
+        if self.path == "/a.png":
+            out = io.BytesIO()
+            image(3).save(out, "png")
+            self.wfile.write(out.getvalue())
+        elif self.path == "/huge":
+            try:
+                for _ in range(40):
+                    self.wfile.write(bytes(1 << 20))
+            except OSError:
+                self.asked.append("ended")
+        elif self.path == "/text":
+            self.wfile.write(b"It is a truth")
+        elif self.path == "/slow":
+            try:
+                for _ in range(40):
+                    self.wfile.write(b"x")
+                    time.sleep(0.5)
+            except OSError:
+                pass
+
+    def log_message(self, *_):
+        pass
+
+
 def setUpModule():
-    global folder, directory, model, processor, server, client
+    global folder, directory, model, processor, server, client, pictures
+    pictures = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pictures)
+    pictures.daemon_threads = True
+    threading.Thread(target=pictures.serve_forever, daemon=True).start()
     folder = tempfile.TemporaryDirectory()
     directory = pathlib.Path(folder.name) / "model"
     settings = copy.deepcopy(next(iter(CONFIGS.values())))
@@ -75,12 +117,14 @@ def setUpModule():
     processor.chat_template = TEMPLATE
     (directory / "images").mkdir()
     server = Server(EASYDEL, directory, "--page-size", "4", "--max-num-batched-tokens", STEP, "--num-pages", "400",
-                    "--allowed-local-media-path", directory / "images").__enter__()
+                    "--allowed-local-media-path", directory / "images", "--allowed-media-domains", "127.0.0.1").__enter__()
     client = openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
 
 
 def tearDownModule():
     server.__exit__()
+    pictures.shutdown()
+    pictures.server_close()
     folder.cleanup()
 
 
@@ -159,10 +203,49 @@ class Images(unittest.TestCase):
             with self.assertRaisesRegex(openai.BadRequestError, "must be a file below the directory that the server allows"):
                 chat([{"role": "user", "content": [part(f"file://{path}")]}])
 
+    def test_images_of_other_servers(self):
+        at = f"127.0.0.1:{pictures.server_address[1]}"
+        for path in ("a.png", "here"):
+            messages = [{"role": "user", "content": [part(f"http://{at}/{path}"), text("what is this ?")]}]
+            self.check(chat(messages), messages, [image(3)])
+        Pictures.asked.clear()
+        at_path = r"messages\[0\].content\[0\].image_url.url could not be fetched: "
+        for url, words in ((f"http://localhost:{pictures.server_address[1]}/a.png", "the host localhost is not one of --allowed-media-domains"),
+                           (f"http://127.0.0.1@{at.replace('127.0.0.1', 'localhost')}/a.png", "the host localhost is not one of"),
+                           ("http://example.com/a.png", "the host example.com is not one of"),
+                           ("http://", "invalid URL")):
+            with self.subTest(url), self.assertRaisesRegex(openai.BadRequestError, at_path + ".*" + words):
+                chat([{"role": "user", "content": [part(url)]}])
+        self.assertEqual(Pictures.asked, [])
+        for path, words in (("none.png", "the server answered with status 404"), ("elsewhere", "the host localhost is not one of"),
+                            ("round", "more than 10 redirects"), ("huge", "the response is larger than 32 MiB"), ("slow", "timed out")):
+            if path == "slow" and FAMILY != "llava":
+                continue  # ten seconds
+            with self.subTest(path), self.assertRaisesRegex(openai.BadRequestError, at_path + ".*" + words):
+                chat([{"role": "user", "content": [part(f"http://{at}/{path}")]}])
+        self.assertNotIn("/a.png", Pictures.asked)
+        with self.assertRaisesRegex(openai.BadRequestError, "image 1: an image must be a JPEG, PNG"):
+            chat([{"role": "user", "content": [part(f"http://{at}/text")]}])
+
+    def test_servers_fetch_only_what_they_are_told_to(self):
+        if FAMILY != "llava":
+            self.skipTest("the same for all")
+        messages = [{"role": "user", "content": [part(f"http://127.0.0.1:{pictures.server_address[1]}/a.png")]}]
+        for flags, words in (((), "is a URL; this server fetches none. Send a data URI, or start it with --allowed-media-domains"),
+                             (("--allowed-media-domains", "*"), "its address is of this machine or of a private network, which is not allowed here")):
+            with Server(EASYDEL, directory, *flags) as other:
+                Pictures.asked.clear()
+                asked = openai.OpenAI(base_url=other.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
+                with self.assertRaisesRegex(openai.BadRequestError, words):
+                    asked.chat.completions.create(model=MODEL, messages=messages)
+                self.assertEqual(Pictures.asked, [])
+        done = subprocess.run([EASYDEL, "serve", str(directory), "--port", "0", "--allowed-media-domains", "http://a.com"], capture_output=True, text=True)
+        self.assertIn('allowed_media_domains must be host names such as example.com, or *; got "http://a.com".', done.stderr)
+
     def test_what_cannot_be_seen_is_refused_by_name(self):
         good = part(uri(image(1)))
         for content, words in (
-                ([part("http://example.com/a.png")], r"messages\[0\].content\[0\].image_url.url must be a data URI"),
+                ([part("ftp://example.com/a.png")], r"messages\[0\].content\[0\].image_url.url must be a data URI"),
                 ([part("data:image/png;base64,%%%")], "is not base64"),
                 ([part("data:image/png,abc")], "must be data:image/"),
                 ([part("data:image/png;base64,aGVsbG8=")], "image 1: an image must be a JPEG, PNG, WebP, GIF or BMP file"),

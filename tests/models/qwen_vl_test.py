@@ -72,7 +72,7 @@ def write_processor(model, directory: pathlib.Path, old: bool = False):
     sizes = dict(patch_size=vision.patch_size, merge_size=vision.spatial_merge_size, temporal_patch_size=vision.temporal_patch_size)
     least = (vision.patch_size * vision.spatial_merge_size) ** 2
     images = transformers.Qwen2VLImageProcessor(size=dict(shortest_edge=2 * least, longest_edge=12 * least), **sizes)
-    kind = transformers.Qwen3VLProcessor if model.config.model_type == "qwen3_vl" else transformers.Qwen2VLProcessor
+    kind = {"qwen3_vl": transformers.Qwen3VLProcessor, "qwen2_5_vl": transformers.Qwen2_5_VLProcessor}.get(model.config.model_type, transformers.Qwen2VLProcessor)
     is_third = model.config.model_type == "qwen3_vl"  # whose limits are of all frames together
     clips = (transformers.Qwen3VLVideoProcessor if is_third else transformers.Qwen2VLVideoProcessor)(
         size=dict(shortest_edge=(8 if is_third else 2) * least, longest_edge=(60 if is_third else 12) * least), **sizes)
@@ -80,7 +80,7 @@ def write_processor(model, directory: pathlib.Path, old: bool = False):
     processor.save_pretrained(directory)
     if old:
         (directory / "processor_config.json").unlink()
-        settings = sizes | dict(min_pixels=2 * least, max_pixels=12 * least, image_processor_type="Qwen2VLImageProcessor", processor_class="Qwen2VLProcessor")
+        settings = sizes | dict(min_pixels=2 * least, max_pixels=12 * least, image_processor_type="Qwen2VLImageProcessor", processor_class=kind.__name__)
         (directory / "preprocessor_config.json").write_text(json.dumps(settings))
     return processor
 
@@ -140,6 +140,52 @@ class QwenVL(unittest.TestCase):
             text["input_ids"] = text["input_ids"].masked_fill(batch["mm_token_type_ids"].bool(), 12)
             self.assertLess(error_of(forward(directory, text)["logits"][keep], model(**text).logits[keep]), TOLERANCE)
 
+    def test_positions_count_seconds(self):
+        """Of Qwen2.5-VL's videos: times of steps that are no whole numbers, of two videos in different rows."""
+        settings = dict(QWEN_VL_CONFIGS["qwen2_5_vl"]["windows of two tokens"])
+        for rate, side in ((25, "left"), (2, "right"), (7, "left")):
+            model = make("qwen2_5_vl", settings | {"vision_config": settings["vision_config"] | {"tokens_per_second": rate}})
+            batch = make_batch(model, side)
+            video, m = model.config.video_token_id, model.config.vision_config.spatial_merge_size
+            grids = [[7, m, 2 * m], [4, 2 * m, m]]
+            extra = torch.full((3, 16), PAD)
+            for row, grid in enumerate(grids):
+                count = grid[0] * grid[1] * grid[2] // m**2
+                extra[row, -2 - count if side == "left" else 0] = START
+                places = slice(-1 - count, -1) if side == "left" else slice(1, 1 + count)
+                extra[row, places] = video
+                extra[row, -1 if side == "left" else 1 + count] = END
+            extra[2] = 21
+            order = [extra, batch["input_ids"]] if side == "right" else [batch["input_ids"], extra]
+            ids = torch.cat(order, 1)
+            given = {"input_ids": ids, "attention_mask": ids.ne(PAD).long(), "pixel_values": batch["pixel_values"],
+                     "image_grid_thw": batch["image_grid_thw"], "mm_token_type_ids": (ids == model.config.image_token_id).long() + 2 * (ids == video).long(),
+                     "pixel_values_videos": draw_patches(model.config.vision_config, grids, 5), "video_grid_thw": torch.tensor(grids)}
+            seen = []
+            for seconds in (None, [0.5, 2.0], [1 / 3, 0.7], [2 / 1.7, 2 / 29.97]):
+                more = {} if seconds is None else {"second_per_grid_ts": torch.tensor(seconds)}
+                with self.subTest(rate=rate, seconds=seconds), tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                    model.save_pretrained(folder)
+                    ours, keep = forward(pathlib.Path(folder), given | more), given["attention_mask"].bool()
+                    theirs = model(**given, **more)
+                    self.assertLess(error_of(ours["logits"][keep], theirs.logits[keep]), TOLERANCE)
+                    self.assertTrue(torch.equal(ours["rope_deltas"], theirs.rope_deltas))
+                    positions, _ = model.model.get_rope_index(ids, given["mm_token_type_ids"], given["image_grid_thw"], given["video_grid_thw"],
+                                                              attention_mask=given["attention_mask"], **more)
+                    self.assertTrue(torch.equal(forward(pathlib.Path(folder), given | {"position_ids": positions})["logits"], ours["logits"]))
+                    seen.append(ours["logits"])
+            self.assertGreater(error_of(seen[1], seen[0]), 1e-3)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            for wrong, message in (([0.5], r"second_per_grid_ts must have a number for each row of video_grid_thw; got \[1\]"),
+                                   ([-1.0, 1.0], "second_per_grid_ts must be from 0 to"), ([float("nan"), 1.0], "second_per_grid_ts must be from 0 to")):
+                with self.assertRaisesRegex(AssertionError, message):
+                    forward(pathlib.Path(folder), given | {"second_per_grid_ts": torch.tensor(wrong)})
+            other = make("qwen2_vl", next(iter(QWEN_VL_CONFIGS["qwen2_vl"].values())))
+            other.save_pretrained(folder)
+            with self.assertRaisesRegex(AssertionError, "does not accept second_per_grid_ts"):
+                forward(pathlib.Path(folder), make_batch(other) | {"second_per_grid_ts": torch.tensor([1.0])})
+
     def test_saved_again_it_is_the_same_model_and_all_names_are_read(self):
         for family, name, settings in CASES:
             model = make(family, settings)
@@ -196,8 +242,10 @@ class QwenVL(unittest.TestCase):
                 directory = pathlib.Path(folder)
                 model.save_pretrained(directory)
                 processor = write_processor(model, directory)
-                prompt, fps = "USER: what is <|vision_start|> <|video_pad|> <|vision_end|> ? ASSISTANT:", 1.5 if family == "qwen3_vl" else None
-                same_answer_about_a_video(self, model, processor, directory, prompt, fps, "--suppress-tokens", "5,6", suppress_tokens=[5, 6])
+                prompt, fps = "USER: what is <|vision_start|> <|video_pad|> <|vision_end|> ? ASSISTANT:", \
+                    {"qwen3_vl": 1.5, "qwen2_5_vl": 0.7}.get(family)
+                count = 14 if family == "qwen2_vl" else 5  # times beyond the positions of the text after the video
+                same_answer_about_a_video(self, model, processor, directory, prompt, fps, "--suppress-tokens", "5,6", count=count, suppress_tokens=[5, 6])
                 frames = str(directory / "frames")
                 with self.assertRaisesRegex(AssertionError, "fps has no effect" if fps is None else "has no frame rate"):
                     run("generate", folder, "--prompt", prompt, "--video", frames, *(() if fps else ("--fps", "2")))

@@ -110,13 +110,13 @@ def draw_frames(directory: pathlib.Path, count: int = 5) -> str:
     draw, folder = np.random.default_rng(2), directory / "frames"
     folder.mkdir()
     for i in range(count):
-        Image.fromarray(draw.integers(0, 255, (24, 33, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+        Image.fromarray(draw.integers(0, 255, (24, 33, 3), dtype=np.uint8)).save(folder / f"{i:02}.png")
     return str(folder)
 
 
-def same_answer_about_a_video(case, model, processor, directory: pathlib.Path, prompt: str, fps: float | None, *flags: str, **kept) -> None:
-    """The tokens of transformers, greedy and by beams."""
-    folder = draw_frames(directory)
+def same_answer_about_a_video(case, model, processor, directory: pathlib.Path, prompt: str, fps: float | None, *flags: str, count: int = 5, **kept) -> None:
+    """The tokens of transformers, greedy, by beams and without a cache."""
+    folder = draw_frames(directory, count)
     frames = torch.stack([torch.from_numpy(np.array(Image.open(file))).permute(2, 0, 1) for file in sorted(pathlib.Path(folder).iterdir())])
     metadata = transformers.video_utils.VideoMetadata(total_num_frames=len(frames), fps=fps, duration=fps and len(frames) / fps,
                                                       frames_indices=list(range(len(frames))))
@@ -126,7 +126,7 @@ def same_answer_about_a_video(case, model, processor, directory: pathlib.Path, p
     if model.config.model_type.startswith("qwen"):
         inputs.pop("token_type_ids", None)
     length, rate = inputs["input_ids"].shape[1], ("--fps", str(fps)) if fps else ()
-    for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3"))):
+    for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3")), ({"use_cache": False}, ("--no-use-cache",))):
         theirs = model.generate(**inputs, max_new_tokens=9, do_sample=False, **kept, **options)[0, length:].tolist()
         ours = json.loads(run("generate", str(directory), "--prompt", prompt, "--video", folder, *rate, "--max-new-tokens", "9", *flags, "--json", *more))
         case.assertEqual(ours["prompt_length"], length)

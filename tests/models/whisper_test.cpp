@@ -240,6 +240,17 @@ PROBE(TranscribeOptions, condition_on_prev_tokens) {
   EXPECT_NE(transcribe(*speaking(), sound(1, 33), {.condition_on_prev_tokens = true}).tokens,
             transcribe(*speaking(), sound(1, 33)).tokens);
 }
+PROBE(TranscribeOptions, prompt_ids) {
+  const auto model = speaking();
+  const Transcription plain = transcribe(*model, sound(1)),
+                      prompted = transcribe(*model, sound(1), {.prompt_ids = {9, 10, 11}});
+  EXPECT_NE(prompted.tokens, plain.tokens);
+  EXPECT_EQ(prompted.decoder_input_ids, plain.decoder_input_ids);  // without the prompt
+  EXPECT_TRUE(testing_support::is_refused("prompt_ids must lie in [0, ",
+                                          [&] { transcribe(*model, sound(1), {.prompt_ids = {9, 1000}}); }));
+  EXPECT_TRUE(testing_support::is_refused(
+      "Shorten the prompt", [&] { transcribe(*model, sound(1), {.prompt_ids = std::vector<int64_t>(100, 9)}); }));
+}
 PROBE(TranscribeOptions, prng_key) {
   const auto drawn_with = [](uint64_t seed) {
     return transcribe(*speaking(), sound(1), {.temperature = {2}, .prng_key = RandomKey(seed)}).tokens;

@@ -316,6 +316,34 @@ PROBE(HttpClientOptions, silence_limit) {
   hub.command(Json::object({{"do", "release"}}));
 }
 
+PROBE(HttpClientOptions, time_limit) {
+  Hub hub;
+  hub.fault(Json::object({{"match", "GET /api"}, {"kind", "stall"}, {"after", 10}}));
+  EXPECT_TRUE(is_refused("timed out", [&] { sent_with(hub, {.time_limit = std::chrono::seconds(1)}); }));
+  hub.command(Json::object({{"do", "release"}}));
+}
+
+PROBE(HttpClientOptions, max_body_bytes) {
+  Hub hub;
+  EXPECT_TRUE(is_refused("the response is larger than", [&] { sent_with(hub, {.max_body_bytes = 1}); }));
+  EXPECT_NO_THROW(sent_with(hub, {.max_body_bytes = 100'000}));
+}
+
+PROBE(HttpClientOptions, check_url) {
+  Hub hub;
+  std::vector<std::string> asked;
+  sent_with(hub, {.check_url = [&](const std::string& url) { asked.push_back(url); }});
+  EXPECT_EQ(asked, std::vector<std::string>{hub.endpoint() + "/api/models/org/tiny"});
+  EXPECT_TRUE(is_refused(
+      "not there", [&] { sent_with(hub, {.check_url = [](const std::string&) { fail<ConfigError>("not there"); }}); }));
+}
+
+PROBE(HttpClientOptions, public_addresses_only) {
+  Hub hub;
+  EXPECT_TRUE(is_refused("its address is of this machine or of a private network",
+                         [&] { sent_with(hub, {.public_addresses_only = true}); }));
+}
+
 PROBE(HttpClientOptions, stop) {
   Hub hub;
   std::stop_source stop;

@@ -60,6 +60,10 @@ PROBE(ServiceOptions, allowed_local_media_path) {
   ServiceProbe probe([](ServiceOptions& o) { o.allowed_local_media_path = "/"; });
   EXPECT_TRUE(is_refused("allowed_local_media_path applies to images", [&] { probe.service(); }));
 }
+PROBE(ServiceOptions, allowed_media_domains) {
+  ServiceProbe probe([](ServiceOptions& o) { o.allowed_media_domains = {"example.com"}; });
+  EXPECT_TRUE(is_refused("allowed_media_domains applies to images", [&] { probe.service(); }));
+}
 PROBE(ServiceOptions, tool_parser) {
   const auto finds_a_call = [](const std::string& parser) {
     ServiceProbe probe([&](ServiceOptions& o) {

@@ -91,7 +91,7 @@ TEST(VideoProcessor, GivesTheFramesAndPixelsOfTransformersBitForBit) {
   const fs::path root = directory / "videos";
   const auto expected = SafetensorsFile::open(root / "expected.safetensors");
   const Json cases = Json::parse_file((root / "cases.json").string());
-  EXPECT_EQ(cases.size(), 7);
+  EXPECT_EQ(cases.size(), 9);
   for (const auto& [folder, videos] : cases.as_object()) {
     const auto processor = VideoProcessor::from_directory(root / "processors" / folder);
     const VisionProcessor whole = VisionProcessor::from_directory(root / "processors" / folder);
@@ -119,6 +119,11 @@ TEST(VideoProcessor, GivesTheFramesAndPixelsOfTransformersBitForBit) {
       const bool asks = folder != "qwen2" && folder != "qwen2-count";
       whole.add_videos(inputs, {(root / name).string()}, asks && is_folder ? std::optional(fps) : std::nullopt);
       EXPECT_EQ(whole.expand("a " + token + " b", inputs), "a " + expect.at("text").as_string() + " b");
+      const bool counts_seconds = folder.starts_with("qwen2.5");
+      EXPECT_EQ(inputs.second_per_grid_ts.defined(), counts_seconds);
+      if (counts_seconds) {
+        EXPECT_TRUE(at::equal(inputs.second_per_grid_ts, expected->tensor(concat(folder, ".", name, ".seconds"))));
+      }
     }
   }
   for (const std::string& name : list_directory(root / "animations")) {
@@ -126,17 +131,14 @@ TEST(VideoProcessor, GivesTheFramesAndPixelsOfTransformersBitForBit) {
     EXPECT_TRUE(at::equal(at::stack(video.frames), expected->tensor("animations/" + name))) << name;
   }
 
-  // Whose positions count seconds.
-  Json json = Json::parse_file((root / "processors" / "qwen2" / "processor_config.json").string());
-  json["processor_class"] = Json("Qwen2_5_VLProcessor");
-  write_file_atomically(directory / "processor_config.json", json.dump());
+  // Positions that count seconds need to know them.
   ImageInputs inputs;
   EXPECT_THAT(
       [&] {
-        VisionProcessor::from_directory(directory.path()).add_videos(inputs, {(root / "0").string()}, std::nullopt);
+        VisionProcessor::from_directory(root / "processors" / "qwen2.5")
+            .add_videos(inputs, {(root / "0").string()}, std::nullopt);
       },
-      ThrowsMessage<NotSupportedError>(
-          HasSubstr("videos of Qwen2_5_VLProcessor have positions that count the seconds")));
+      ThrowsMessage<ConfigError>(HasSubstr("has no frame rate, which this model's processor needs. Set fps (--fps).")));
 }
 
 TEST(VideoProcessor, SaysWhatItDoesNotTake) {
@@ -178,6 +180,14 @@ TEST(ImageProcessor, StacksImagesOfDifferentSizes) {
   EXPECT_THAT([&] { uncropped({at::zeros({3, 20, 10}, at::kByte), at::zeros({3, 9, 31}, at::kByte)}); },
               ThrowsMessage<ShapeError>("[ImageProcessor] the images of a batch must come out in one size; got "
                                         "[3, 16, 8] and [3, 8, 27]. Set do_center_crop or do_pad to make them equal."));
+}
+
+TEST(ImageProcessor, SaysWhatToDoAboutAnElongatedImage) {
+  const ImageProcessor processor("PixtralImageProcessor",
+                                 Json::parse(R"({"size": {"longest_edge": 24}, "patch_size": 4})"), "");
+  EXPECT_THAT([&] { processor.process({at::zeros({3, 1, 5000}, at::kByte)}); },
+              ThrowsMessage<ShapeError>("[ImageProcessor] an image of 1 x 5000 cannot be resized to 0 x 24: its sides "
+                                        "differ too much. Crop it, or pad it to a less elongated one."));
 }
 
 TEST(ImageProcessor, CutsImagesOfDifferentSizesIntoPatches) {

@@ -190,6 +190,9 @@ VIDEOS = {  # a processor, its video processor, and settings
     "qwen2-sampled": ("Qwen2VLProcessor", "Qwen2VLVideoProcessor", dict(do_sample_frames=True, fps=3, min_frames=2, max_frames=9, min_pixels=200,
                                                                           max_pixels=2000, cap_pixels_per_frame=True, max_video_tokens=90, **SMALL)),
     "qwen2-count": ("Qwen2VLProcessor", "Qwen2VLVideoProcessor", dict(do_sample_frames=True, num_frames=3, size={"shortest_edge": 64, "longest_edge": 4000}, **SMALL)),
+    "qwen2.5": ("Qwen2_5_VLProcessor", "Qwen2VLVideoProcessor", dict(size={"shortest_edge": 300, "longest_edge": 900}, **SMALL)),
+    "qwen2.5-sampled": ("Qwen2_5_VLProcessor", "Qwen2VLVideoProcessor", dict(do_sample_frames=True, fps=1.7, min_frames=2, max_frames=9,
+                                                                            size={"shortest_edge": 64, "longest_edge": 4000}, **SMALL)),
     "qwen3": ("Qwen3VLProcessor", "Qwen3VLVideoProcessor", dict(size={"shortest_edge": 3000, "longest_edge": 9000}, **SMALL)),
     "qwen3-capped": ("Qwen3VLProcessor", "Qwen3VLVideoProcessor", dict(size={"shortest_edge": 400, "longest_edge": 3000}, max_frames=5, fps=4.5,
                                                                       cap_pixels_per_frame=True, max_video_tokens=4, **SMALL)),
@@ -289,6 +292,10 @@ def write_videos(directory: pathlib.Path, count: int, seed: int) -> None:
                 continue
             indices = [int(i) for i in metadata.frames_indices]  # the text may repeat the last one
             text = processor.replace_video_token(out, 0)
+            if folder.startswith("qwen2.5"):
+                metadata.frames_indices = list(range(len(video)))  # which the processor has changed
+                whole, _ = processor._process_videos([video], video_metadata=[metadata], return_metadata=True, return_tensors="pt")
+                tensors[f"{folder}.{name}.seconds"] = torch.tensor(whole["second_per_grid_ts"])
             pixel_values = out["pixel_values_videos"] if "pixel_values_videos" in out else out["pixel_values"][0]
             tensors[f"{folder}.{name}"] = pixel_values.contiguous()
             if "video_grid_thw" in out:

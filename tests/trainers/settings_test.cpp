@@ -490,6 +490,7 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   } else {
     probes.push_back({"loss_type", "dft"});
     probes.push_back({"freeze_vision_tower", false});
+    probes.push_back({"mask_image_tokens", false});
   }
   return probes;
 }

@@ -48,7 +48,8 @@ PromptInputs image_prompt(const ImageInputs& images, const BaseModule& module, c
                       .pixel_attention_mask = images.pixel_attention_mask,
                       .image_grid_thw = images.image_grid_thw,
                       .pixel_values_videos = images.pixel_values_videos,
-                      .video_grid_thw = images.video_grid_thw};
+                      .video_grid_thw = images.video_grid_thw,
+                      .second_per_grid_ts = images.second_per_grid_ts};
   if (seeing->needs_whole_images()) inputs.token_type_ids = input_ids.eq(seeing->image_token_id()).to(at::kLong);
   return inputs;
 }

@@ -112,7 +112,8 @@ Example VisionRows::operator()(const Row& given, std::size_t images, const Expan
   }
   out.labels = out.input_ids;
   if (options_.completion_only_loss) std::fill_n(out.labels.begin(), prompt, kNoLoss);
-  for (const int64_t token : image_token_ids_) std::replace(out.labels.begin(), out.labels.end(), token, kNoLoss);
+  for (const int64_t token : options_.mask_image_tokens ? image_token_ids_ : std::vector<int64_t>())
+    std::replace(out.labels.begin(), out.labels.end(), token, kNoLoss);
   cut_row(row, out);
   return out;
 }

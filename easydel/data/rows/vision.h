@@ -18,6 +18,7 @@ struct VisionOptions {
   std::string feature_token = "";       // what the image becomes is made of; empty: the same
   bool add_special_tokens = true;       // to a prompt and a completion that are texts
   bool completion_only_loss = true;     // of rows with prompt and completion
+  bool mask_image_tokens = true;        // they have no label
 };
 
 // The values of a row's images: those of the list "images", else "image", else none.
@@ -28,7 +29,7 @@ using ExpandText = std::function<std::string(const std::string& text)>;
 
 // From rows with messages, or with prompt and completion, to input_ids and labels. Messages have contents that are
 // texts with placeholders, or lists of parts {type: image} and {type: text, text: …}; images that nothing stands for
-// come before the first text of the user. Tokens of images have no label.
+// come before the first text of the user.
 class VisionRows {
  public:
   VisionRows(const AutoTokenizer& tokenizer, const VisionOptions& options);

@@ -181,6 +181,8 @@ void list_fields(ServeSection& s, FieldVisitor& v) {
   v("trust_request_chat_template", s.trust_request_chat_template, "Let requests supply their own chat template.");
   v("allowed_local_media_path", s.allowed_local_media_path,
     "Directory whose files requests may use as images, with file:// URLs; null: data URIs only.");
+  v("allowed_media_domains", s.allowed_media_domains,
+    "Hosts from which requests may have images fetched, with http and https URLs; *: any host with a public address.");
   v("tool_parser", s.tool_parser,
     "Format of tool calls; null: esurge.tool_parser, else detected from the chat template.");
   v("reasoning_parser", s.reasoning_parser,

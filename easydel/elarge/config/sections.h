@@ -129,6 +129,7 @@ struct ServeSection {
   std::optional<std::string> chat_template;  // a file
   bool trust_request_chat_template = false;
   std::optional<std::string> allowed_local_media_path;
+  TextList allowed_media_domains;
   std::optional<std::string> tool_parser;
   std::optional<std::string> reasoning_parser;
   int64_t max_connections = 4096;

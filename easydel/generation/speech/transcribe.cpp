@@ -11,6 +11,7 @@
 #include "easydel/generation/speech/first_tokens.h"
 #include "easydel/generation/speech/window_hearing.h"
 #include "easydel/infra/encoder/seq2seq_inputs.h"
+#include "easydel/tokenizers/tokenizer.h"
 
 namespace easydel {
 namespace {
@@ -73,6 +74,14 @@ at::Tensor encode(const BaseModule& module, const at::Tensor& window) {
   return run_encoder(module, inputs);
 }
 
+// As in transformers, which has no room for a longer prompt.
+void check_room(std::size_t begin, const GenerationConfig& config, const BaseConfig& model) {
+  const int64_t wanted = config.max_new_tokens.value_or(1), positions = model.max_position_embeddings;
+  require<ConfigError>(static_cast<int64_t>(begin) + wanted <= positions, "[transcribe] the decoder begins with ",
+                       begin, " tokens, those of the prompt among them, and ", wanted, " new ones exceed its ",
+                       positions, " positions. Shorten the prompt, or set a smaller max_new_tokens.");
+}
+
 }  // namespace
 
 Transcription transcribe(const BaseModule& module, const at::Tensor& input_features, const TranscribeOptions& options) {
@@ -114,15 +123,20 @@ Transcription transcribe(const BaseModule& module, const at::Tensor& input_featu
   };
   WindowHearing hearing(module, config, options, keys, timestamps);
   Transcription out;
-  bool is_prompted = false;
+  for (const int64_t id : options.prompt_ids)
+    require<ConfigError>(id >= 0 && id < model.vocab_size, "[transcribe] prompt_ids must lie in [0, ", model.vocab_size,
+                         "); got ", id, ".");
+  bool is_prompted = hearing.conditions();
   for (int64_t seek = 0; seek < total;) {
     const int64_t frames = std::min(total - seek, window);
     const at::Tensor sound = cut(seek, frames), states = encode(module, sound);
     if (seek == 0) out.decoder_input_ids = first_tokens(module, states, keys, options, config, timestamps);
-    std::vector<int64_t> ids;
-    if (is_prompted && !out.segments.empty()) ids = hearing.prompt_of(out.segments, first_time);
+    const bool has_text = !out.segments.empty() || !options.prompt_ids.empty();
+    std::vector<int64_t> ids =
+        is_prompted && has_text ? hearing.prompt_of(options.prompt_ids, out.segments, first_time) : options.prompt_ids;
     const std::size_t prompt = ids.size();
     ids.insert(ids.end(), out.decoder_input_ids.begin(), out.decoder_input_ids.end());
+    if (!options.prompt_ids.empty()) check_room(ids.size(), config, model);
     const HeardWindow heard = hearing.hear(sound, states, ids, prompt, options.num_frames.value_or(total) - seek);
     is_prompted = hearing.prompts_next(heard);
     seek += heard.is_silence ? frames : take_segments(heard, first_time, seek, frames, out.segments);
@@ -130,6 +144,23 @@ Transcription transcribe(const BaseModule& module, const at::Tensor& input_featu
   for (const SpokenSegment& segment : out.segments)
     out.tokens.insert(out.tokens.end(), segment.tokens.begin(), segment.tokens.end());
   return out;
+}
+
+std::vector<int64_t> speech_prompt(const Tokenizer& tokenizer, const std::string& text) {
+  const std::optional<int32_t> begin = tokenizer.token_to_id("<|startofprev|>");
+  require<ConfigError>(begin.has_value(),
+                       "[transcribe] a prompt needs the token <|startofprev|>, which the tokenizer does not have.");
+  const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  std::size_t first = 0, end = text.size();
+  while (first < end && is_space(text[first])) ++first;
+  while (end > first && is_space(text[end - 1])) --end;
+  std::vector<int64_t> ids{*begin};
+  for (const int32_t id : tokenizer.encode_ids(" " + text.substr(first, end - first), /*add_special_tokens=*/false)) {
+    require<ConfigError>(!tokenizer.is_special(id), "[transcribe] a prompt must be plain text; got the special token ",
+                         tokenizer.id_to_token(id).value_or(""), ".");
+    ids.push_back(id);
+  }
+  return ids;
 }
 
 std::vector<int32_t> without_times(const std::vector<int64_t>& tokens, const GenerationConfig& config) {

@@ -12,6 +12,8 @@
 
 namespace easydel {
 
+class Tokenizer;
+
 // What is not set comes from the model's own generation_config.json.
 struct TranscribeOptions {
   GenerationConfig generation_config = {};     // do_sample is refused: temperatures say when tokens are drawn
@@ -28,6 +30,9 @@ struct TranscribeOptions {
   std::optional<double> logprob_threshold = {};            // wrong below it: the mean log-probability of tokens
   std::optional<double> no_speech_threshold = {};          // silence above it, where logprob_threshold says wrong
   std::optional<bool> condition_on_prev_tokens = {};       // the text so far is a prompt for the next window
+  // Text before the sound, which tells names and a style: speech_prompt makes it of a text. Each window begins with it,
+  // unless it begins with the text so far.
+  std::vector<int64_t> prompt_ids = {};
   RandomKey prng_key = RandomKey(0);
 };
 
@@ -50,6 +55,10 @@ struct Transcription {
 // known.
 Transcription transcribe(const BaseModule& module, const at::Tensor& input_features,
                          const TranscribeOptions& options = {});
+
+// prompt_ids of a text, as get_prompt_ids of transformers makes them: behind <|startofprev|>. ConfigError where the
+// tokenizer has no such token, and on special tokens in the text.
+std::vector<int64_t> speech_prompt(const Tokenizer& tokenizer, const std::string& text);
 
 // The tokens of the text alone: without times, by no_timestamps_token_id of the config.
 std::vector<int32_t> without_times(const std::vector<int64_t>& tokens, const GenerationConfig& config);

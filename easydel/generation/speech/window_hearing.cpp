@@ -69,7 +69,8 @@ WindowHearing::WindowHearing(const BaseModule& module, const GenerationConfig& c
       temperatures_(options.temperature.empty() ? std::vector<double>{0} : options.temperature),
       timestamps_(timestamps),
       no_timestamps_(keys.token("no_timestamps_token_id")),
-      previous_(keys.token("prev_sot_token_id")),
+      previous_by_key_(keys.token("prev_sot_token_id")),
+      previous_(previous_by_key_),
       max_initial_(keys.token("max_initial_timestamp_index")),
       prng_key_(options.prng_key) {
   for (const double temperature : temperatures_) {
@@ -99,8 +100,10 @@ WindowHearing::WindowHearing(const BaseModule& module, const GenerationConfig& c
 
 bool WindowHearing::prompts_next(const HeardWindow& heard) const { return conditions_ && heard.temperature < kSure; }
 
-std::vector<int64_t> WindowHearing::prompt_of(const std::vector<SpokenSegment>& segments, int64_t first_time) const {
-  std::vector<int64_t> text;
+std::vector<int64_t> WindowHearing::prompt_of(const std::vector<int64_t>& prompt_ids,
+                                              const std::vector<SpokenSegment>& segments, int64_t first_time) const {
+  std::vector<int64_t> text = prompt_ids;
+  if (!text.empty() && text.front() == previous_by_key_) text.erase(text.begin());
   for (const SpokenSegment& segment : segments) {
     const std::vector<int64_t>& tokens = segment.tokens;
     const bool ends_twice = tokens.size() > 2 && tokens[tokens.size() - 2] >= first_time;

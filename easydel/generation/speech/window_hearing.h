@@ -30,8 +30,11 @@ class WindowHearing {
   HeardWindow hear(const at::Tensor& features, const at::Tensor& states, const std::vector<int64_t>& ids,
                    std::size_t prompt, int64_t frames);
   bool prompts_next(const HeardWindow& heard) const;  // whether its text is a prompt for the next window
-  // The end of the text so far, behind the token that says so.
-  std::vector<int64_t> prompt_of(const std::vector<SpokenSegment>& segments, int64_t first_time) const;
+  // Whether the text so far is a prompt at all, as long as windows are heard well.
+  bool conditions() const { return conditions_; }
+  // The end of the text so far, which begins with that of the given prompt, behind the token that says so.
+  std::vector<int64_t> prompt_of(const std::vector<int64_t>& prompt_ids, const std::vector<SpokenSegment>& segments,
+                                 int64_t first_time) const;
 
  private:
   struct Judgement {
@@ -50,7 +53,8 @@ class WindowHearing {
   std::vector<double> temperatures_;
   std::optional<double> compression_ratio_threshold_, logprob_threshold_, no_speech_threshold_;
   bool conditions_ = false, timestamps_ = false;
-  std::optional<int64_t> no_timestamps_, previous_, max_initial_;
+  // previous_: of the key, else as older files have it.
+  std::optional<int64_t> no_timestamps_, previous_by_key_, previous_, max_initial_;
   std::vector<std::pair<int64_t, int64_t>> alignment_heads_;  // empty: no times of tokens
   int64_t filter_width_ = 1;
   RandomKey prng_key_;

@@ -11,6 +11,7 @@ namespace easydel {
 namespace {
 
 constexpr int64_t kImage = 1, kVideo = 2;
+constexpr float kMaxSeconds = 1e6F;
 
 struct Grid {
   int64_t frames = 0, height = 0, width = 0;
@@ -30,6 +31,7 @@ class GridList {
   }
   // Null: there are no more.
   const Grid* next() { return next_ < grids_.size() ? &grids_[next_++] : nullptr; }
+  std::size_t last() const { return next_ - 1; }  // of what next gave
 
  private:
   std::vector<Grid> grids_;
@@ -38,9 +40,10 @@ class GridList {
 
 using Position = std::array<int64_t, 3>;
 
-void add_grid(std::vector<Position>& positions, const Grid& grid, int64_t start, double frame_step) {
+// The product in float32, as transformers has it, where `frame_step` is no whole number.
+void add_grid(std::vector<Position>& positions, const Grid& grid, int64_t start, float frame_step) {
   for (int64_t t = 0; t < grid.frames; ++t) {
-    const auto time = static_cast<int64_t>(static_cast<double>(t) * frame_step);
+    const auto time = static_cast<int64_t>(static_cast<float>(t) * frame_step);
     for (int64_t y = 0; y < grid.height; ++y) {
       for (int64_t x = 0; x < grid.width; ++x) positions.push_back({start + time, start + y, start + x});
     }
@@ -81,6 +84,21 @@ at::Tensor grid_positions(const TokenGrids& tokens, const std::string& where) {
   const at::Tensor mask = tokens.mask.defined() ? tokens.mask.to(at::kCPU).ne(0).contiguous() : at::Tensor();
   at::Tensor result = at::zeros({rows, length, 3}, at::kLong);
   GridList images(tokens.image_grid_thw, tokens.merge), videos(tokens.video_grid_thw, tokens.merge);
+  at::Tensor seconds = tokens.second_per_grid_ts;
+  if (seconds.defined()) {
+    require<ShapeError>(tokens.video_grid_thw.defined() && seconds.dim() == 1 &&
+                            seconds.size(0) == tokens.video_grid_thw.size(0) && !seconds.is_complex(),
+                        where, "second_per_grid_ts must have a number for each row of video_grid_thw; got ",
+                        seconds.sizes(), ".");
+    seconds = seconds.to(at::kCPU, at::kFloat).contiguous();
+    require<ConfigError>(seconds.isfinite().all().item<bool>() && seconds.ge(0).all().item<bool>() &&
+                             seconds.le(kMaxSeconds).all().item<bool>(),
+                         where, "second_per_grid_ts must be from 0 to ", kMaxSeconds, ".");
+  }
+  const auto step_of_video = [&] {
+    const auto step = static_cast<float>(tokens.frame_step);
+    return seconds.defined() ? step * seconds.const_data_ptr<float>()[videos.last()] : step;
+  };
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t* type = types.const_data_ptr<int64_t>() + row * length;
     std::vector<int64_t> places;  // of the tokens that are no padding
@@ -104,7 +122,7 @@ at::Tensor grid_positions(const TokenGrids& tokens, const std::string& where) {
       require<ShapeError>(grid != nullptr, where, "row ", row, " has tokens of more ", name, "s than ", name,
                           "_grid_thw has rows.");
       const std::size_t begin = positions.size();
-      add_grid(positions, *grid, next, kind == kVideo ? tokens.frame_step : 1);
+      add_grid(positions, *grid, next, kind == kVideo ? step_of_video() : 1);
       bool fits = grid->tokens() > 0 && positions.size() <= places.size();
       for (std::size_t i = begin; fits && i < positions.size(); ++i) fits = type[places[i]] == kind;
       require<ShapeError>(fits, where, "an ", name, " of ", grid->frames, " x ", grid->height, " x ", grid->width,

@@ -33,7 +33,8 @@ struct TokenGrids {
   at::Tensor mask;                            // [B, T], zero: padding; undefined: there is none
   at::Tensor image_grid_thw, video_grid_thw;  // [count, 3] in patches; undefined: none
   int64_t merge = 1;                          // patches on a side of what becomes a token
-  double frame_step = 1;                      // of the positions in time, from one frame of a video to the next
+  double frame_step = 1;                      // of the positions in time, in a second of a video
+  at::Tensor second_per_grid_ts = {};         // [videos] from one step in time to the next; undefined: 1
   bool all_shown = true;                      // false: rows of other ranks may have the tokens of some grids
 };
 // The positions [B, T, 3] that get_rope_index of transformers gives: text counts on in all three, an image spans a

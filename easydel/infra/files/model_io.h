@@ -52,9 +52,10 @@ struct ModelInputs {
   at::Tensor image_grid_thw;          // [images, 3]: patches in time, height and width
   at::Tensor pixel_values_videos;
   at::Tensor video_grid_thw;
-  at::Tensor input_features;     // [B, F, frames]
-  at::Tensor mm_token_type_ids;  // [B, T]: 0 text, 1 image, 2 video
-  at::Tensor start_positions;    // [B] of an answer: with end_positions, the labels of question answering
+  at::Tensor second_per_grid_ts;  // [videos]: seconds from one step in time of its grid to the next; absent: 1
+  at::Tensor input_features;      // [B, F, frames]
+  at::Tensor mm_token_type_ids;   // [B, T]: 0 text, 1 image, 2 video
+  at::Tensor start_positions;     // [B] of an answer: with end_positions, the labels of question answering
   at::Tensor end_positions;
   std::optional<bool> return_loss = {};  // of a contrastive model
   std::optional<bool> interpolate_pos_encoding = {};

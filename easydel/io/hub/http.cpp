@@ -4,12 +4,14 @@
 #include <cctype>
 
 #include "easydel/core/build_info.h"
+#include "easydel/io/hub/public_address.h"
 #include "easydel/io/hub/url.h"
 #include "easydel/io/parallel.h"
 
 #if EASYDEL_HAS_CURL
 #include <curl/curl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,7 +34,6 @@ std::string HttpResponse::header(std::string_view name) const {
 
 namespace {
 
-constexpr std::size_t kMaxBody = 256 << 20;  // of a response kept in memory
 constexpr int kMaxRedirects = 10;
 
 // libcurl writes to a socket that the other side may have closed; SIGPIPE must not end the process.
@@ -76,11 +77,13 @@ struct Transfer {
   HttpResponse& response;
   std::stop_token stop;
   std::chrono::seconds silence_limit;
+  std::size_t max_body;
   int64_t sent = 0;
   int64_t moved = -1;  // bytes in both directions at the last check
   std::chrono::steady_clock::time_point moved_at;
   bool cancelled = false;
   bool silent = false;
+  bool is_private = false;  // an address that it may not connect to
   std::exception_ptr error;
 };
 
@@ -97,14 +100,16 @@ std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) {
   return size;
 }
 
+double megabytes(const Transfer& transfer) { return static_cast<double>(transfer.max_body) / (1 << 20); }
+
 std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   try {
     if (transfer.request.on_body && transfer.response.ok()) {
       transfer.request.on_body(transfer.response, {data, size});
     } else {
-      require<FormatError>(transfer.response.body.size() + size <= kMaxBody, "[http] ",
-                           without_query(transfer.response.url), ": the response is larger than ", kMaxBody >> 20,
+      require<FormatError>(transfer.response.body.size() + size <= transfer.max_body, "[http] ",
+                           without_query(transfer.response.url), ": the response is larger than ", megabytes(transfer),
                            " MiB.");
       transfer.response.body.append(data, size);
     }
@@ -150,6 +155,15 @@ int on_progress(void* user, curl_off_t, curl_off_t received, curl_off_t, curl_of
   return transfer.cancelled || transfer.silent ? 1 : 0;
 }
 
+// Called with each address before libcurl connects to it.
+curl_socket_t open_public_socket(void* user, curlsocktype, curl_sockaddr* address) {
+  if (!is_public_address(&address->addr)) {
+    static_cast<Transfer*>(user)->is_private = true;
+    return CURL_SOCKET_BAD;
+  }
+  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 struct HeaderList {
   curl_slist* list = nullptr;
   ~HeaderList() { curl_slist_free_all(list); }
@@ -170,7 +184,7 @@ struct HttpClient::Connection {
 
   ~Connection() { curl_easy_cleanup(curl); }
 
-  HttpResponse hop(const HttpRequest& request, const std::string& address);
+  HttpResponse hop(const HttpRequest& request, const std::string& address, std::chrono::milliseconds left);
 };
 
 HttpClient::HttpClient(HttpClientOptions options) : connection_(std::make_unique<Connection>()) {
@@ -193,11 +207,13 @@ HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 const HttpClientOptions& HttpClient::options() const { return connection_->options; }
 
 // One request and its response; a redirect is a response.
-HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::string& address) {
+HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::string& address,
+                                         std::chrono::milliseconds left) {
+  if (options.check_url) options.check_url(address);
   HttpResponse response;
   response.url = address;
   const auto silence_limit = request.silence_limit.count() > 0 ? request.silence_limit : options.silence_limit;
-  Transfer transfer{request, response, options.stop, silence_limit};
+  Transfer transfer{request, response, options.stop, silence_limit, static_cast<std::size_t>(options.max_body_bytes)};
   HeaderList headers;
   for (const auto& line : request.headers) headers.add(line);
   headers.add("Expect:");  // else libcurl waits a second for servers that do not answer "100 Continue"
@@ -217,6 +233,12 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   set(CURLOPT_USERAGENT, options.user_agent.c_str());
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.silence_limit.count()));
+  if (left.count() > 0) set(CURLOPT_TIMEOUT_MS, static_cast<long>(left.count()));
+  if (options.public_addresses_only) {
+    set(CURLOPT_PROXY, "");
+    set(CURLOPT_OPENSOCKETFUNCTION, open_public_socket);
+    set(CURLOPT_OPENSOCKETDATA, &transfer);
+  }
   set(CURLOPT_BUFFERSIZE, 512L << 10);
   if (!request.idempotent) set(CURLOPT_FRESH_CONNECT, 1L);  // libcurl retries requests that fail on a reused connection
   set(CURLOPT_HTTPHEADER, headers.list);
@@ -256,6 +278,11 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
         concat("[http] ", request.method, " ", without_query(address), ": no data for ", silence_limit.count(), " s."),
         /*sent=*/true);
   }
+  if (transfer.is_private && code != CURLE_OK) {
+    throw HttpError(concat("[http] ", request.method, " ", without_query(address),
+                           ": its address is of this machine or of a private network, which is not allowed here."),
+                    /*sent=*/false);
+  }
   if (code != CURLE_OK) {
     throw HttpError(concat("[http] ", request.method, " ", without_query(address), ": ",
                            reason[0] ? reason : curl_easy_strerror(code), "."),
@@ -267,8 +294,12 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
 HttpResponse HttpClient::send(const HttpRequest& request) {
   if (connection_->options.stop.stop_requested()) throw Cancelled();
   std::string address = request.url;
+  const auto limit = std::chrono::milliseconds(connection_->options.time_limit);
+  const auto begin = std::chrono::steady_clock::now();
   for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
-    HttpResponse response = connection_->hop(request, address);
+    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+    const auto left = limit.count() > 0 ? std::max(limit - spent, std::chrono::milliseconds(1)) : limit;
+    HttpResponse response = connection_->hop(request, address, left);
     const std::string location = response.header("Location");
     const bool repeatable = request.method == "GET" || request.method == "HEAD";
     const bool same_method = response.status == 307 || response.status == 308;

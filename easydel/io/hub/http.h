@@ -63,6 +63,13 @@ struct HttpClientOptions {
   std::string token;  // sent to `trusted_url`'s scheme, host and port, and nowhere else
   std::string trusted_url;
   std::chrono::seconds silence_limit{10};  // to connect, and between two bytes
+  std::chrono::seconds time_limit{0};      // of a request with its redirects; 0: none
+  int64_t max_body_bytes = 256 << 20;      // of a response kept in memory; FormatError beyond it
+  // Asked before each request that a redirect leads to, and before the first; throws to stop there.
+  std::function<void(const std::string& url)> check_url;
+  // Whether each address that a name resolves to is checked before connecting: HttpError for those of this machine and
+  // of private networks. Proxies are not used then.
+  bool public_addresses_only = false;
   std::stop_token stop;
 };
 

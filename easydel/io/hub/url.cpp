@@ -52,15 +52,21 @@ std::string url_part(const Url& url, CURLUPart part, unsigned flags = 0) {
   return result;
 }
 
-std::string origin_of(const Url& url) {
+std::string host_of(const Url& url) {
   std::string host = url_part(url, CURLUPART_HOST);
   std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
-  return url_part(url, CURLUPART_SCHEME) + "://" + host + ":" + url_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+  return host;
+}
+
+std::string origin_of(const Url& url) {
+  return url_part(url, CURLUPART_SCHEME) + "://" + host_of(url) + ":" +
+         url_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
 }
 
 }  // namespace
 
 std::string url_origin(const std::string& url) { return origin_of(parse_url(url)); }
+std::string url_host(const std::string& url) { return host_of(parse_url(url)); }
 
 std::string url_join(const std::string& base, const std::string& reference) {
   const Url url = parse_url(base);
@@ -72,6 +78,7 @@ std::string url_join(const std::string& base, const std::string& reference) {
 #else
 
 std::string url_origin(const std::string&) { fail<NotSupportedError>("[url] this build has no libcurl."); }
+std::string url_host(const std::string&) { fail<NotSupportedError>("[url] this build has no libcurl."); }
 std::string url_join(const std::string&, const std::string&) {
   fail<NotSupportedError>("[url] this build has no libcurl.");
 }

@@ -23,9 +23,9 @@ Qwen2_5_VisionTransformerPretrainedModel::Qwen2_5_VisionTransformerPretrainedMod
 Qwen2_5_VLTextModel::Qwen2_5_VLTextModel(const Qwen2_5_VLTextConfig& c)
     : MropeDecoder(c, sections_in_order(c.sections()), [&](int64_t layer) { return qwen2_vl_block(c, layer); }) {}
 
-// A frame of a video is a second long.
+// A step in time of a video is a second, unless second_per_grid_ts says otherwise.
 Qwen2_5_VLModel::Qwen2_5_VLModel(const Qwen2_5_VLConfig& c)
-    : QwenVLModel(
-          c, {.frame_step = static_cast<double>(c.vision_config.as<Qwen2_5_VLVisionConfig>().tokens_per_second)}) {}
+    : QwenVLModel(c, {.frame_step = static_cast<double>(c.vision_config.as<Qwen2_5_VLVisionConfig>().tokens_per_second),
+                      .counts_seconds = true}) {}
 
 }  // namespace easydel

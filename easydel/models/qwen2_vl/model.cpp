@@ -71,7 +71,10 @@ QwenVLModel::QwenVLModel(const QwenVLConfig& c, Traits traits)
 }
 
 std::vector<std::string> QwenVLModel::extra_inputs() const {
-  return {"pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw", "mm_token_type_ids"};
+  std::vector<std::string> names{"pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw",
+                                 "mm_token_type_ids"};
+  if (traits_.counts_seconds) names.emplace_back("second_per_grid_ts");
+  return names;
 }
 
 std::vector<std::string> QwenVLModel::older_names(const std::string& path) const {
@@ -88,6 +91,7 @@ TokenGrids QwenVLModel::grids_of(const ModelInputs& in) const {
                    .video_grid_thw = in.video_grid_thw,
                    .merge = visual_->merge(),
                    .frame_step = traits_.frame_step,
+                   .second_per_grid_ts = in.second_per_grid_ts,
                    .all_shown = !parallel()};
   if (!grids.types.defined()) {
     const at::Tensor& ids = in.input_ids;

@@ -28,8 +28,9 @@ class QwenVLModel : public BaseModule, public OlderFileNames, public AcceptsImag
 
  protected:
   struct Traits {
-    double frame_step = 1;      // of positions in time, for videos
-    bool frames_apart = false;  // every frame of a video has text around it, and a grid of its own
+    double frame_step = 1;        // of positions in time, for videos
+    bool frames_apart = false;    // every frame of a video has text around it, and a grid of its own
+    bool counts_seconds = false;  // takes second_per_grid_ts
   };
   QwenVLModel(const QwenVLConfig& config, Traits traits);
 

@@ -1,15 +1,23 @@
 #include "easydel/serve/openai/chat_images.h"
 
 #include <algorithm>
+#include <cctype>
+#include <chrono>
 #include <filesystem>
 
 #include "easydel/core/files/file.h"
 #include "easydel/io/hub/base64.h"
+#include "easydel/io/hub/http.h"
+#include "easydel/io/hub/url.h"
 
 namespace easydel::serve {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of an image on another server.
+constexpr int64_t kMaxImageBytes = 32 << 20;
+constexpr std::chrono::seconds kFetchTime{10};
 
 // Of data:image/png;base64,….
 std::string data_uri_bytes(std::string_view url, const std::string& at) {
@@ -35,6 +43,36 @@ std::string local_bytes(const std::string& name, const std::string& allowed, con
   return read_file(file);
 }
 
+// A listed host may have any address, others where "*" is listed a public one; every redirect is held to the same.
+std::string fetched_bytes(const std::string& url, const ServiceOptions& options, const std::string& at) {
+  const std::vector<std::string>& allowed = options.allowed_media_domains;
+  const auto has = [&](const std::string& name) {
+    return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& each) {
+      return std::equal(each.begin(), each.end(), name.begin(), name.end(),
+                        [](unsigned char a, unsigned char b) { return std::tolower(a) == b; });
+    });
+  };
+  require_field(!allowed.empty(), at, at,
+                " is a URL; this server fetches none. Send a data URI, or start it with --allowed-media-domains.");
+  HttpClientOptions client{
+      .user_agent = "easydel/" + options.version, .time_limit = kFetchTime, .max_body_bytes = kMaxImageBytes};
+  try {
+    const auto is_listed = [&](const std::string& host) { return host != "*" && has(host); };
+    client.public_addresses_only = !is_listed(url_host(url));
+    client.check_url = [&](const std::string& address) {
+      const std::string host = url_host(address);
+      require<ConfigError>(has("*") || is_listed(host), "the host ", host, " is not one of --allowed-media-domains.");
+      require<ConfigError>(client.public_addresses_only || is_listed(host), "a redirect leads to ", host,
+                           ", which is not one of --allowed-media-domains.");
+    };
+    easydel::HttpResponse response = HttpClient(client).send({.url = url});
+    require<IoError>(response.ok(), "the server answered with status ", response.status, ".");
+    return std::move(response.body);
+  } catch (const Error& error) {
+    refuse_field(at, at, " could not be fetched: ", error.what());
+  }
+}
+
 }  // namespace
 
 std::string read_image(Fields& part, const std::string& at, const ServiceContext& context) {
@@ -52,7 +90,9 @@ std::string read_image(Fields& part, const std::string& at, const ServiceContext
   constexpr std::string_view kFile = "file://";
   if (url.starts_with(kFile))
     return local_bytes(url.substr(kFile.size()), context.options.allowed_local_media_path, path);
-  refuse_field(path, path, " must be a data URI: the server does not fetch URLs; got \"", url.substr(0, 40), "\".");
+  if (url.starts_with("http://") || url.starts_with("https://")) return fetched_bytes(url, context.options, path);
+  refuse_field(path, path, " must be a data URI, or a file or an http URL where the server allows it; got \"",
+               url.substr(0, 40), "\".");
 }
 
 ImageInputs process_images(const std::vector<std::string>& images, const VisionProcessor& vision) {

@@ -10,8 +10,8 @@
 
 namespace easydel::serve {
 
-// The bytes of a part {"type": "image_url", "image_url": {"url": …}}: a data URI, or file:// below
-// allowed_local_media_path. 400 for anything else; `at` is the part's path.
+// The bytes of a part {"type": "image_url", "image_url": {"url": …}}: a data URI, file:// below
+// allowed_local_media_path, or http(s):// of allowed_media_domains. 400 for anything else; `at` is the part's path.
 std::string read_image(Fields& part, const std::string& at, const ServiceContext& context);
 
 // FormatError and NotSupportedError name the image that cannot be decoded.

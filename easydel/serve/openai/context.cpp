@@ -51,6 +51,12 @@ ServiceContext::ServiceContext(std::shared_ptr<Engine> the_engine, AutoTokenizer
                        "[Service] served_model_names must have at least one name.");
   require<ConfigError>(vision || options.allowed_local_media_path.empty(),
                        "[Service] allowed_local_media_path applies to images, which the model does not accept.");
+  require<ConfigError>(vision || options.allowed_media_domains.empty(),
+                       "[Service] allowed_media_domains applies to images, which the model does not accept.");
+  for (const std::string& domain : options.allowed_media_domains)
+    require<ConfigError>(!domain.empty() && domain.find_first_of("/: ") == std::string::npos,
+                         "[Service] allowed_media_domains must be host names such as example.com, or *; got \"", domain,
+                         "\".");
 }
 
 ChatTemplate ServiceContext::chat_template(bool with_tools) const {

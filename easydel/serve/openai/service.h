@@ -25,6 +25,8 @@ struct ServiceOptions {
   std::string chat_template;                             // its source; empty: the model's
   bool trust_request_chat_template = false;              // whether a request may bring its own
   std::string allowed_local_media_path;                  // images of requests may be files below it; empty: none
+  // Hosts from which http and https URLs of images are fetched; "*": any with a public address. Empty: none are.
+  std::vector<std::string> allowed_media_domains;
   std::string tool_parser = "auto";       // a name of tool_formats(), "auto" (by the template) or "" (none)
   std::string reasoning_parser = "auto";  // the same of reasoning_formats()
   SamplingParams default_sampling;        // of the model's generation_config; what a request leaves out

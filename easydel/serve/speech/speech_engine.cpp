@@ -178,6 +178,7 @@ class LocalSpeechEngine final : public SpeechEngine {
     how.return_token_timestamps = job.request.word_timestamps;
     how.num_frames = extractor_->sound_frames(job.samples);
     how.temperature = {job.request.temperature};
+    if (!job.request.prompt.empty()) how.prompt_ids = speech_prompt(*tokenizer_, job.request.prompt);
     const Transcription said = easydel::transcribe(*model_, extractor_->whole(job.samples), how);
     SpeechOutput out;
     out.duration = static_cast<double>(job.samples.size(0)) / static_cast<double>(extractor_->sampling_rate());

@@ -20,6 +20,7 @@ struct SpeechRequest {
   std::string audio;                          // the bytes of a WAV, FLAC, Ogg or MP3 file
   std::string name;                           // of the file, for errors
   std::optional<std::string> language = {};   // absent: detected
+  std::string prompt = {};                    // text before the recording; empty: none
   bool translate = false;                     // into English
   bool timestamps = false;                    // ask for times where the recording is no longer than a window
   bool word_timestamps = false;               // of single words, too

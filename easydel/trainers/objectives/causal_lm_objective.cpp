@@ -18,6 +18,9 @@ class CausalLMObjective final : public Objective {
     require<NotSupportedError>(
         text.freeze_vision_tower,
         "[trainer] freeze_vision_tower must be true for a text model; got false. It has no vision tower.");
+    require<NotSupportedError>(
+        text.mask_image_tokens,
+        "[trainer] mask_image_tokens must be true for a text model; got false. It has no image tokens.");
     data::SftOptions options;
     options.dataset_text_field = text.dataset_text_field.value_or("text");
     // What packing cuts into pieces is not truncated first.

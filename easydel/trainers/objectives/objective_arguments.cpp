@@ -29,6 +29,9 @@ void list_sft_fields(TextArguments& t, FieldVisitor& v) {
   v("freeze_vision_tower", t.freeze_vision_tower,
     "Do not train the vision tower of a vision-language model, unless frozen_parameters or lora_pattern says "
     "otherwise.");
+  v("mask_image_tokens", t.mask_image_tokens,
+    "Leave the tokens that image features replace out of a vision-language model's loss; false: count them, as trl "
+    "does.");
 }
 
 std::vector<std::string> DpoArguments::loss_types() const {

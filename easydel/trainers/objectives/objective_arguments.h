@@ -27,6 +27,7 @@ struct TextArguments {
   int64_t dataset_batch_size = 1000;         // documents that bfd packs together
   std::string loss_type = "nll";             // or "dft": each token's loss times its own probability, held fixed
   bool freeze_vision_tower = true;           // of a vision-language model
+  bool mask_image_tokens = true;             // likewise: false counts them, as trl's collator does
 
   bool counts_completions_alone() const { return completion_only_loss.value_or(!train_on_inputs.value_or(false)); }
 };

@@ -12,13 +12,12 @@
 namespace easydel::serve {
 namespace {
 
-constexpr std::array<RefusedField, 8> kRefused{{
-    {"prompt", "prompts are not supported"},
+constexpr std::array<RefusedField, 7> kRefused{{
     {"include", "log-probabilities of transcriptions are not computed"},
     {"chunking_strategy", "recordings are split into windows at the timestamps that the model predicts"},
     {"known_speaker_names", "speaker diarization is not supported"},
     {"known_speaker_references", "speaker diarization is not supported"},
-    {"hotwords", "prompts are not supported"},
+    {"hotwords", "use prompt instead"},
     {"max_completion_tokens", "answers are as long as generation_config.json allows"},
     {"seed", "sampling is always deterministic"},
 }};
@@ -43,7 +42,7 @@ Json fields_of(const std::vector<FormPart>& parts) {
       object[part.name] = number;
     } else if (part.name == "stream" && (value == "true" || value == "false")) {
       object[part.name] = value == "true";
-    } else if (!(part.name == "prompt" && value.empty())) {
+    } else {
       object[part.name] = value;
     }
   }
@@ -149,6 +148,7 @@ void answer_speech(ApiCall& call, bool translates) {
     request.language = fields.string("language");
     if (request.language && request.language->empty()) request.language.reset();
   }
+  request.prompt = fields.string("prompt").value_or("");
   const std::string format = fields.string("response_format").value_or("json");
   require_field(format == "json" || format == "text" || format == "srt" || format == "vtt" || format == "verbose_json",
                 "response_format", "response_format must be json, text, srt, vtt or verbose_json; got \"", format,

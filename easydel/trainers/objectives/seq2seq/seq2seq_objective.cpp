@@ -33,6 +33,8 @@ void refuse_keys_of_decoders(const TrainingArguments& arguments, bool is_speech)
          "It reads prompt and completion; format_fields renames columns.");
   c.only(text.freeze_vision_tower, "freeze_vision_tower", "be true for an encoder-decoder", "false",
          "It has no vision tower.");
+  c.only(text.mask_image_tokens, "mask_image_tokens", "be true for an encoder-decoder", "false",
+         "It has no image tokens.");
   c.only(arguments.neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", "be null or 0 for an encoder-decoder",
          arguments.neftune_noise_alpha.value_or(0), "NEFTune noise is defined for a single sequence.");
   c.only(arguments.loss().shift_tokens, "loss_config", "not set shift_tokens for an encoder-decoder", "false",

@@ -52,7 +52,8 @@ class VisionObjective final : public Objective {
                                             .image_token = processor_->image_token(),
                                             .feature_token = processor_->feature_token(),
                                             .add_special_tokens = arguments.text.add_special_tokens.value_or(true),
-                                            .completion_only_loss = arguments.text.counts_completions_alone()});
+                                            .completion_only_loss = arguments.text.counts_completions_alone(),
+                                            .mask_image_tokens = arguments.text.mask_image_tokens});
     return [read, processor = processor_](const data::Row& row) -> std::optional<data::Example> {
       const ImageInputs images = read_images(row, *processor);
       data::Example example = read(row, images.texts.size(), [&](const std::string& text) {
