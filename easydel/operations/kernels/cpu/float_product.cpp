@@ -12,6 +12,7 @@
 namespace easydel::operations::kernels {
 
 #if defined(EASYDEL_X86_KERNELS)
+void float_product_avx2(const FloatProduct& product);
 void float_product_avx512(const FloatProduct& product);
 
 namespace {
@@ -28,9 +29,16 @@ bool is_amd() {
 
 }  // namespace
 
+std::vector<FloatProductKernel> float_products() {
+  std::vector<FloatProductKernel> products;
+  if (use_cpu_kind(CpuKind::kAvx2)) products.push_back(float_product_avx2);
+  if (use_cpu_kind(CpuKind::kAvx512)) products.push_back(float_product_avx512);
+  return products;
+}
+
 FloatProductKernel float_product_available() {
-  static const bool has = use_cpu_kind(CpuKind::kAvx512);
-  return has ? float_product_avx512 : nullptr;
+  static const FloatProductKernel widest = float_products().empty() ? nullptr : float_products().back();
+  return widest;
 }
 
 FloatProductKernel float_product_preferred() {
@@ -53,6 +61,7 @@ bool multiplies_float16() {
   return has;
 }
 #else
+std::vector<FloatProductKernel> float_products() { return {}; }
 FloatProductKernel float_product_available() { return nullptr; }
 FloatProductKernel float_product_preferred() { return nullptr; }
 SomeVectorsKernel some_vectors_preferred() { return nullptr; }
