@@ -1,4 +1,4 @@
-// The float32 product over the vectors of float_product_lanes.h. A tile of results stays in registers; a block of `a`
+// The float32 product over the vectors of float_lanes.h. A tile of results stays in registers; a block of `a`
 // and one of `b` in a core's L2 cache, and a panel of `a` in L1. Included only by float_product_kernels.cpp.in.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace easydel::operations::kernels {
 namespace {
 
-constexpr int64_t kDepth = Lanes::kDepth;
+constexpr int64_t kDepth = FloatLanes::kDepth;
 constexpr int64_t kBlockRows = 48;  // of a, packed at a time
 constexpr int64_t kBlockColumns = kFloatProductColumns;
 
@@ -29,17 +29,17 @@ struct Target {
 template <int kRows, bool kWhole, bool kPacksB>
 void multiply_panels(const float* a, const float* b, int64_t depth, const Target& t, RowPanel& next_a,
                      ColumnPanel& next_b) {
-  using Vector = Lanes::Vector;
+  using Vector = FloatLanes::Vector;
   Vector sums[kRows][2];
 #pragma GCC unroll 12
-  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = Lanes::zero();
+  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = FloatLanes::zero();
   const auto step = [&]() __attribute__((always_inline)) {
-    const Vector b0 = Lanes::load(b), b1 = Lanes::load(b + kLanes);
+    const Vector b0 = FloatLanes::load(b), b1 = FloatLanes::load(b + kLanes);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      const Vector factor = Lanes::all(a[r]);
-      sums[r][0] = Lanes::add_product(factor, b0, sums[r][0]);
-      sums[r][1] = Lanes::add_product(factor, b1, sums[r][1]);
+      const Vector factor = FloatLanes::all(a[r]);
+      sums[r][0] = FloatLanes::add_product(factor, b0, sums[r][0]);
+      sums[r][1] = FloatLanes::add_product(factor, b1, sums[r][1]);
     }
     a += kPanelRows;
     b += kPanelColumns;
@@ -61,24 +61,25 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
     step();
   }
   for (; k < depth; ++k) step();
-  const auto low = Lanes::first(t.columns), high = Lanes::first(t.columns - kLanes);
+  const auto low = FloatLanes::first(t.columns), high = FloatLanes::first(t.columns - kLanes);
   if (t.start) {
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       const float* from = t.start + r * t.start_row;
-      sums[r][0] = Lanes::add(sums[r][0], kWhole ? Lanes::load(from) : Lanes::load(from, low));
-      sums[r][1] = Lanes::add(sums[r][1], kWhole ? Lanes::load(from + kLanes) : Lanes::load(from + kLanes, high));
+      sums[r][0] = FloatLanes::add(sums[r][0], kWhole ? FloatLanes::load(from) : FloatLanes::load(from, low));
+      sums[r][1] =
+          FloatLanes::add(sums[r][1], kWhole ? FloatLanes::load(from + kLanes) : FloatLanes::load(from + kLanes, high));
     }
   }
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
     float* to = t.c + r * t.c_row;
     if (kWhole) {
-      Lanes::store(to, sums[r][0]);
-      Lanes::store(to + kLanes, sums[r][1]);
+      FloatLanes::store(to, sums[r][0]);
+      FloatLanes::store(to + kLanes, sums[r][1]);
     } else {
-      Lanes::store(to, sums[r][0], low);
-      Lanes::store(to + kLanes, sums[r][1], high);
+      FloatLanes::store(to, sums[r][0], low);
+      FloatLanes::store(to + kLanes, sums[r][1], high);
     }
   }
 }

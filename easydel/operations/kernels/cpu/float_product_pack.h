@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "easydel/operations/kernels/cpu/float_lanes.h"
 #include "easydel/operations/kernels/cpu/float_product.h"
-#include "easydel/operations/kernels/cpu/float_product_lanes.h"
 
 namespace easydel::operations::kernels {
 namespace {
 
-constexpr int64_t kLanes = Lanes::kCount;
-constexpr int64_t kPanelRows = Lanes::kPanelRows, kPanelColumns = 2 * kLanes;
+constexpr int64_t kLanes = FloatLanes::kCount;
+constexpr int64_t kPanelRows = FloatLanes::kPanelRows, kPanelColumns = 2 * kLanes;
 
 // `lines` (at most kLines) dense lines of `depth` numbers, the first at from[line], become out[i * out_row + line].
 // Each store is of kLanes numbers: those of missing lines are zero, and may be overwritten by the next row. What
@@ -22,27 +22,27 @@ void pack_transposed(const float* const* from, const float* const* later, int64_
                      int64_t out_row) {
   for (int64_t at = 0; at < depth; at += kLanes) {
     const bool is_whole = depth - at >= kLanes;
-    const auto mask = Lanes::first(depth - at);
-    Lanes::Vector r[kLanes];
+    const auto mask = FloatLanes::first(depth - at);
+    FloatLanes::Vector r[kLanes];
     if (lines >= kLines && is_whole) {
 #pragma GCC unroll 16
       for (int i = 0; i < kLanes; ++i) {
         if (later && i < kLines) __builtin_prefetch(later[i] + at, 0, 2);
-        r[i] = i < kLines ? Lanes::load(from[i] + at) : Lanes::zero();
+        r[i] = i < kLines ? FloatLanes::load(from[i] + at) : FloatLanes::zero();
       }
     } else {
 #pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) r[i] = i < lines ? Lanes::load(from[i] + at, mask) : Lanes::zero();
+      for (int i = 0; i < kLanes; ++i) r[i] = i < lines ? FloatLanes::load(from[i] + at, mask) : FloatLanes::zero();
     }
-    Lanes::transpose(r);
+    FloatLanes::transpose(r);
     float* to = out + at * out_row;
     if (is_whole) {
 #pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) Lanes::store(to + i * out_row, r[i]);
+      for (int i = 0; i < kLanes; ++i) FloatLanes::store(to + i * out_row, r[i]);
     } else {
 #pragma GCC unroll 16
       for (int i = 0; i < kLanes; ++i)
-        if (at + i < depth) Lanes::store(to + i * out_row, r[i]);
+        if (at + i < depth) FloatLanes::store(to + i * out_row, r[i]);
     }
   }
 }
@@ -71,7 +71,7 @@ template <int64_t kWidth>
 __attribute__((always_inline)) inline void copy_across(const float* from, float* out) {
   int64_t i = 0;
 #pragma GCC unroll 2
-  for (; i + kLanes <= kWidth; i += kLanes) Lanes::store(out + i, Lanes::load(from + i));
+  for (; i + kLanes <= kWidth; i += kLanes) FloatLanes::store(out + i, FloatLanes::load(from + i));
 #pragma GCC unroll 2
   for (; i + 8 <= kWidth; i += 8) _mm256_storeu_ps(out + i, _mm256_loadu_ps(from + i));
 #pragma GCC unroll 2
@@ -101,7 +101,7 @@ class Panel {
       for (int64_t i = 0; i < count; ++i) from_[i] = line(i);
       for (int64_t i = 0; i < count; ++i) later_[i] = line(std::min(i + kWidth, count + later - 1));
     }
-    if (!Lanes::kHasSpare) return;
+    if (!FloatLanes::kHasSpare) return;
     if (turns_ && count % 4 == 0 && (has_all || kWidth == kPanelRows)) left_ = count / 4 * (depth / kLanes) * 2;
     if (crosses_ && has_all) left_ = depth;
   }
@@ -112,7 +112,7 @@ class Panel {
   // panel is prefetched from memory, and the next numbers from L2: with hyper-threading their latency is not hidden
   // otherwise.
   __attribute__((always_inline)) void some() {
-    if constexpr (Lanes::kHasSpare) {
+    if constexpr (FloatLanes::kHasSpare) {
       if (left_ > 0) take_step();
     }
   }
@@ -127,14 +127,14 @@ class Panel {
       for (int64_t i = 0; i < count_; ++i) later_[i] += k_;
       constexpr int64_t kOnce = std::min(kWidth, kLanes);
       for (int64_t i = 0; i < kWidth; i += kOnce) {
-        const float* const* later = Lanes::kHasSpare ? nullptr : later_ + i;
+        const float* const* later = FloatLanes::kHasSpare ? nullptr : later_ + i;
         pack_transposed<kOnce>(from_ + i, later, count_ - i, depth_ - k_, out + i, kWidth);
       }
     } else if (crosses_) {
       for (; k_ < depth_; ++k_, out += kWidth) {
         ask_soon();
         for (int64_t i = 0; i < kWidth; i += kLanes)
-          Lanes::store(out + i, Lanes::load(across(k_) + i, Lanes::first(count_ - i)));
+          FloatLanes::store(out + i, FloatLanes::load(across(k_) + i, FloatLanes::first(count_ - i)));
       }
     } else {
       for (; k_ < depth_; ++k_, out += kWidth) {

@@ -1,4 +1,4 @@
-// Vectors of the float32 product: those of AVX-512, or of AVX2. Included only by float_product_pack.h.
+// Vectors of float32 products: those of AVX-512, or of AVX2. Included only by the files that are compiled for them.
 #pragma once
 
 #include <immintrin.h>
@@ -9,7 +9,7 @@ namespace easydel::operations::kernels {
 namespace {
 
 #if defined(__AVX512F__)
-struct Lanes {
+struct FloatLanes {
   using Vector = __m512;
   using Mask = __mmask16;
   static constexpr int64_t kCount = 16;
@@ -30,6 +30,13 @@ struct Lanes {
   static void store(float* to, Vector x, Mask mask) { _mm512_mask_storeu_ps(to, mask, x); }
   static Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
   static Vector add_product(Vector a, Vector b, Vector sum) { return _mm512_fmadd_ps(a, b, sum); }
+
+  // The four sums of their lanes.
+  static __m128 totals(Vector a, Vector b, Vector c, Vector d) {
+    const auto fold = [](Vector x) { return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)); };
+    const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(fold(a), fold(b)), _mm256_hadd_ps(fold(c), fold(d)));
+    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+  }
 
   __attribute__((always_inline)) static void transpose(Vector (&r)[16]) {
     const auto d = [](__m512 x) { return _mm512_castps_pd(x); };
@@ -64,7 +71,7 @@ struct Lanes {
   }
 };
 #else
-struct Lanes {
+struct FloatLanes {
   using Vector = __m256;
   using Mask = __m256i;
   static constexpr int64_t kCount = 8;
@@ -84,6 +91,11 @@ struct Lanes {
   static void store(float* to, Vector x, Mask mask) { _mm256_maskstore_ps(to, mask, x); }
   static Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
   static Vector add_product(Vector a, Vector b, Vector sum) { return _mm256_fmadd_ps(a, b, sum); }
+
+  static __m128 totals(Vector a, Vector b, Vector c, Vector d) {
+    const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+  }
 
   __attribute__((always_inline)) static void transpose(Vector (&r)[8]) {
     const auto d = [](__m256 x) { return _mm256_castps_pd(x); };
