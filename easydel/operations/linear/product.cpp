@@ -157,6 +157,24 @@ bool widens(const Tensor& rows, const Tensor& weight) {
          widens(rows, weight, rows.numel() / rows.size(-1), weight.size(0), rows.size(-1));
 }
 
+// By the fastest kernel for the sizes. All are float32; p.a has no index.
+void multiply_on_this_thread(const MatrixProduct& p) {
+  const Tensor &a = p.a.matrix, &b = p.b.matrix;
+  Tensor c = p.c;
+  const int64_t m = a.size(0), n = b.size(1), k = a.size(1);
+  const bool are_rows = !p.adds && c.stride(1) == 1 && a.is_contiguous() && b.t().is_contiguous();
+  if (are_rows && kernels::some_vectors_preferred() && kernels::are_some_vectors(m, k, n)) {
+    kernels::some_vectors_preferred()(
+        {b.const_data_ptr(), a.const_data_ptr(), nullptr, c.mutable_data_ptr(), k, m, c.stride(0)}, 0, n);
+  } else if (std::min(m, n) >= kernels::float_product_rows() && is_own(p)) {
+    kernels::float_product_preferred()(float_product(p));
+  } else if (p.adds) {
+    c.addmm_(a, b);
+  } else {
+    at::mm_out(c, a, b);
+  }
+}
+
 // c [m, n] = a times b in float32, plus c with `adds`, plus `bias` [m, n] if given. The smaller factor is widened as a
 // whole, the other in panels that stay in a thread's cache.
 void multiply_widened(const Tensor& c, const Tensor& a, const Tensor& b, bool adds, const Tensor& bias) {
@@ -184,11 +202,7 @@ void multiply_widened(const Tensor& c, const Tensor& a, const Tensor& b, bool ad
       Tensor part = in_place            ? to
                     : to.stride(0) == 1 ? at::empty({count, height}, at::kFloat).t()
                                         : at::empty({height, count}, at::kFloat);
-      if (in_place && adds) {
-        part.addmm_(rows, panel);
-      } else {
-        at::mm_out(part, rows, panel);
-      }
+      multiply_on_this_thread({part, rows, panel, in_place && adds});
       if (bias.defined()) part.add_(part_of(bias));
       if (in_place) continue;
       if (adds) part.add_(to);
