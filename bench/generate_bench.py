@@ -1,9 +1,10 @@
 """Generation on the CPU against transformers, alternating in one run, and against the memory bandwidth limit.
-usage: generate_bench.py [--easydel PROGRAM] [--rounds N] [--cpu KIND|all]
+usage: generate_bench.py [--easydel PROGRAM] [--rounds N] [--cpu KIND|all] [--processor-time]
 
 Prints decode and prefill tokens per second at batch 1 in float32 and bfloat16, the ratios, the share of the machine's
 read bandwidth, the time from the start of the process to the first token of a small model, and how memory grows over
-10,000 tokens."""
+10,000 tokens. --processor-time is for a machine with other load: only decode and prefill, as the processor's time of one
+thread, the median of the rounds."""
 
 import argparse
 import json
@@ -16,6 +17,7 @@ import tempfile
 import time
 
 import cpu_kinds
+import processor_time
 
 SHAPE = dict(model_type="llama", hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
              num_key_value_heads=3, vocab_size=49152, max_position_embeddings=16384, tie_word_embeddings=True,
@@ -61,6 +63,42 @@ def ours(program: str, config: pathlib.Path, dtype: str) -> dict:
     done = subprocess.run([program, "bench", "generate", "--config", str(config), "--prompt", str(PROMPT), "--new", str(NEW),
                            "--dtype", dtype, "--rounds", "2", "--json"], check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
+
+
+# The same runs as processor_time.generation's, in one process: what differs is counted inside it.
+PEER_BY_PROCESSOR = """
+import json, resource, sys, torch
+from transformers import LlamaConfig, LlamaForCausalLM
+shape, prompt, new, dtype = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+shape.pop("model_type")
+model = LlamaForCausalLM(LlamaConfig(**shape, eos_token_id=None, bos_token_id=None)).eval().to(getattr(torch, dtype))
+ids = torch.randint(shape["vocab_size"], (1, prompt))
+def generate(count):
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+generate(2)
+first = sum(generate(1) for _ in range(3)) / 3
+print(json.dumps(dict(prefill=prompt / first, decode=new / (sum(generate(1 + new) for _ in range(2)) / 2 - first))))
+"""
+
+
+def compare_by_processor(program: str, rounds: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / "config.json"
+        config.write_text(json.dumps(SHAPE))
+        own, theirs = ({"fp32": [], "bf16": []} for _ in range(2))
+        for _ in range(rounds):
+            for dtype, name in (("fp32", "float32"), ("bf16", "bfloat16")):
+                own[dtype].append(processor_time.generation(program, ["--config", str(config), "--dtype", dtype], 1, PROMPT, NEW, 3))
+                text = processor_time.run([sys.executable, "-c", PEER_BY_PROCESSOR, json.dumps(SHAPE), str(PROMPT), str(NEW), name])[1]
+                theirs[dtype].append(json.loads(text.splitlines()[-1]))
+    median = {(dtype, key): [statistics.median(r[key] for r in side[dtype]) for side in (own, theirs)]
+              for dtype in own for key in ("decode", "prefill")}
+    for (dtype, key), (mine, other) in median.items():
+        print(f"{key:7} {dtype} {mine:.1f} tokens/s of the processor, transformers {other:.1f}: ratio {mine / other:.2f}", flush=True)
+    print(f"decode  bf16 {median['bf16', 'decode'][0] / median['fp32', 'decode'][0]:.2f} of fp32", flush=True)
 
 
 def first_token(program: str, directory: pathlib.Path) -> float:
@@ -143,10 +181,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--easydel", default=str(root / "build/release/bin/easydel"))
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--processor-time", action="store_true", help="of one thread, instead of the clock's")
     cpu_kinds.add_argument(parser)
     a = parser.parse_args()
     for _ in cpu_kinds.chosen(a.cpu, a.easydel):
-        compare(a.easydel, a.rounds)
+        (compare_by_processor if a.processor_time else compare)(a.easydel, a.rounds)
 
 
 if __name__ == "__main__":

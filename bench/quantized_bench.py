@@ -17,13 +17,13 @@ import argparse
 import json
 import os
 import pathlib
-import resource
 import statistics
 import subprocess
 import tempfile
 
 import cpu_kinds
 import llama_cpp
+import processor_time
 from generate_bench import SHAPE
 
 PROMPT, NEW = 128, 64
@@ -93,19 +93,6 @@ def ours(program: str, model: list[str], threads: int, batch: int) -> dict:
     return dict(prefill=report["prefill_tokens_per_second"], decode=report["decode_tokens_per_second"])
 
 
-def ours_by_processor(program: str, model: list[str], batch: int) -> dict:
-    def seconds(new: int, rounds: int) -> float:  # of 1 + rounds prompts, the first of them to warm up
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([program, "bench", "generate", *model, "--prompt", str(PROMPT), "--new", str(new), "--batch", str(batch),
-                        "--rounds", str(rounds), "--device", "cpu", "--json"], check=True, capture_output=True,
-                       env={**os.environ, "OMP_NUM_THREADS": "1"})
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    few, more, longer = seconds(1, 1), seconds(1, 1 + ROUNDS), seconds(1 + NEW, 1 + ROUNDS)
-    return dict(prefill=batch * PROMPT * ROUNDS / (more - few), decode=batch * NEW * (2 + ROUNDS) / (longer - more))
-
-
 def compare(a: argparse.Namespace, batch: int, config: pathlib.Path, files: dict[str, str]) -> None:
     results, system = {}, ""
     for _ in range(a.rounds):
@@ -115,7 +102,8 @@ def compare(a: argparse.Namespace, batch: int, config: pathlib.Path, files: dict
             results.setdefault(kind, []).append(result)
         for method in a.only:
             model = [files["Q4_K"]] if method == "q4_k" else ["--config", str(config), *METHODS[method]]
-            result = ours_by_processor(a.easydel, model, batch) if a.processor_time else ours(a.easydel, model, a.threads, batch)
+            result = (processor_time.generation(a.easydel, model, batch, PROMPT, NEW, ROUNDS) if a.processor_time
+                      else ours(a.easydel, model, a.threads, batch))
             results.setdefault(method, []).append(result)
     of = statistics.median if a.processor_time else max
     best = {name: {key: of(r[key] for r in all) for key in ("prefill", "decode")} for name, all in results.items()}

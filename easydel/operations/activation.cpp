@@ -23,7 +23,10 @@ Tensor gelu_new(const Tensor& x) {
 }
 Tensor gelu_fast(const Tensor& x) { return 0.5 * x * (1.0 + at::tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x))); }
 Tensor gelu_10(const Tensor& x) { return at::clip(at::gelu(x), -10, 10); }
-Tensor quick_gelu(const Tensor& x) { return x * at::sigmoid(1.702 * x); }
+Tensor quick_gelu(const Tensor& x) {
+  if (at::GradMode::is_enabled() && x.requires_grad()) return x * at::sigmoid(1.702 * x);
+  return (1.702 * x).sigmoid_().mul_(x);
+}
 Tensor silu(const Tensor& x) { return at::silu(x); }
 Tensor relu(const Tensor& x) { return at::relu(x); }
 Tensor relu2(const Tensor& x) { return at::square(at::relu(x)); }

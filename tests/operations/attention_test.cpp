@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/attention/blockwise.h"
@@ -328,6 +329,39 @@ TEST(BlockwiseAttention, SupportsAllOptionsOfVanilla) {
       for (std::size_t i = 0; i < got.size(); ++i)
         EXPECT_TRUE(is_close(got[i], want[i], {1e-9, 1e-10})) << "gradient " << i;
     }
+  }
+}
+
+TEST(BlockwiseAttention, EqualsVanillaForFewQueriesOfDrawnShapes) {
+  std::mt19937 random(3);
+  const auto draw = [&](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random);
+  };
+  const auto whether = [&] { return draw(0, 1) == 1; };
+  for (int64_t i = 0; i < 60; ++i) {
+    Problem p{"", draw(1, 3), draw(1, 5), draw(5, 80)};
+    p.kv_heads = draw(1, 3);
+    p.heads = p.kv_heads * draw(1, 3);
+    p.head_size = draw(1, 40);
+    p.value_size = draw(1, 80);
+    p.fill();
+    p.options.blocksize_q = p.options.blocksize_k = 512;
+    p.options.mask.causal = whether();
+    if (whether()) p.options.mask.sliding_window = draw(1, 40);
+    if (whether()) p.options.mask.padding_mask = padding(p.batch, p.keys, draw(0, 2), draw(0, 2));
+    if (whether()) p.options.softcap = 2.0;
+    if (whether()) p.options.sinks = at::randn({p.heads}, at::kDouble);
+    if (whether()) {
+      const auto one_or = [&](int64_t size) { return whether() ? size : 1; };
+      p.options.bias = at::randn({one_or(p.batch), one_or(p.heads), one_or(p.queries), one_or(p.keys)}, at::kDouble);
+    }
+    if (whether()) p.options.mask.explicit_mask = at::rand({1, whether() ? p.heads : 1, p.queries, p.keys}).gt(0.4);
+    SCOPED_TRACE(i);
+    EXPECT_TRUE(is_close(run(p, "blockwise", {p.q, p.k, p.v}), run(p, "vanilla", {p.q, p.k, p.v}), {1e-10, 1e-10}));
+    const auto got = gradients_of([&](const auto& x) { return run(p, "blockwise", x); }, {p.q, p.k, p.v});
+    const auto want = gradients_of([&](const auto& x) { return run(p, "vanilla", x); }, {p.q, p.k, p.v});
+    for (std::size_t j = 0; j < got.size(); ++j)
+      EXPECT_TRUE(is_close(got[j], want[j], {1e-9, 1e-10})) << "gradient " << j;
   }
 }
 

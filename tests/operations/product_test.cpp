@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <random>
+#include <string>
 
 #include "easydel/operations/kernels/cpu/dispatch.h"
 #include "easydel/operations/kernels/cpu/float_product.h"
@@ -49,75 +52,100 @@ struct Sizes {
   int64_t m, n, k;
 };
 
-TEST(FloatProduct, MatchesFloat64ForOddSizesAndAllStrides) {
-  const auto kernel = kernels::float_product_available();
-  if (!kernel) GTEST_SKIP() << "needs AVX-512";
+int64_t draws() {
+  const char* given = std::getenv("EASYDEL_DRAWS");
+  return given ? std::stoll(given) : 60;
+}
+
+class FloatProduct : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (kernels::float_products().empty()) GTEST_SKIP() << "needs AVX2";
+  }
+};
+
+void expect_odd_product(const Sizes& sizes, Layout left, Layout right) {
+  const auto& [m, n, k] = sizes;
+  const Tensor a = filled(m, k, left), b = filled(k, n, right);
+  const Tensor whole = at::full({m + 2, n + 2}, 7.0f), c = whole.narrow(0, 1, m).narrow(1, 1, n);
+  const Tensor before = at::randn({m, n}), bias = at::randn({n});
+  for (const auto kernel : kernels::float_products()) {
+    kernels::FloatProduct p{{a.const_data_ptr<float>(), a.stride(0), a.stride(1)},
+                            {b.const_data_ptr<float>(), b.stride(0), b.stride(1)},
+                            nullptr,
+                            0,
+                            c.mutable_data_ptr<float>(),
+                            c.stride(0),
+                            m,
+                            n,
+                            k};
+    kernel(p);
+    expect_product(c, a, b);
+    p.start = bias.const_data_ptr<float>();
+    kernel(p);
+    expect_product(c, a, b, bias.expand({m, n}));
+    c.copy_(before);
+    p.start = c.const_data_ptr<float>();
+    p.start_row = c.stride(0);
+    kernel(p);
+    expect_product(c, a, b, before);
+    c.fill_(7.0f);
+    EXPECT_TRUE((whole == 7.0f).all().item<bool>()) << "wrote beside the result";
+  }
+}
+
+TEST_F(FloatProduct, MatchesFloat64ForOddSizesAndAllStrides) {
   at::manual_seed(0);
-  for (const auto& [m, n, k] :
+  for (const Sizes& sizes :
        {Sizes{1, 1, 1}, Sizes{1, 33, 5}, Sizes{12, 32, 16}, Sizes{13, 31, 17}, Sizes{7, 16, 384}, Sizes{61, 47, 385},
         Sizes{49, 515, 9}, Sizes{100, 1025, 40}, Sizes{25, 18, 1000}, Sizes{153, 200, 800}, Sizes{61, 1100, 401}}) {
     for (const Layout left : kLayouts) {
-      for (const Layout right : kLayouts) {
-        const Tensor a = filled(m, k, left), b = filled(k, n, right);
-        const Tensor whole = at::full({m + 2, n + 2}, 7.0f), c = whole.narrow(0, 1, m).narrow(1, 1, n);
-        const Tensor before = at::randn({m, n}), bias = at::randn({n});
-        kernels::FloatProduct p{{a.const_data_ptr<float>(), a.stride(0), a.stride(1)},
-                                {b.const_data_ptr<float>(), b.stride(0), b.stride(1)},
-                                nullptr,
-                                0,
-                                c.mutable_data_ptr<float>(),
-                                c.stride(0),
-                                m,
-                                n,
-                                k};
-        kernel(p);
-        expect_product(c, a, b);
-        p.start = bias.const_data_ptr<float>();
-        kernel(p);
-        expect_product(c, a, b, bias.expand({m, n}));
-        c.copy_(before);
-        p.start = c.const_data_ptr<float>();
-        p.start_row = c.stride(0);
-        kernel(p);
-        expect_product(c, a, b, before);
-        c.fill_(7.0f);
-        EXPECT_TRUE((whole == 7.0f).all().item<bool>()) << "wrote beside the result";
-      }
+      for (const Layout right : kLayouts) expect_odd_product(sizes, left, right);
     }
   }
 }
 
-TEST(FloatProduct, OfNothingIsTheStart) {
-  const auto kernel = kernels::float_product_available();
-  if (!kernel) GTEST_SKIP() << "needs AVX-512";
-  Tensor c = at::randn({14, 35});
-  const Tensor before = c.clone();
-  kernels::FloatProduct p{
-      {nullptr, 0, 1}, {nullptr, 35, 1}, c.const_data_ptr<float>(), 35, c.mutable_data_ptr<float>(), 35, 14, 35, 0};
-  kernel(p);
-  EXPECT_TRUE(c.equal(before));
-  p.start = nullptr;
-  kernel(p);
-  EXPECT_TRUE(c.equal(at::zeros_like(c)));
+TEST_F(FloatProduct, MatchesFloat64ForDrawnSizes) {
+  std::mt19937 random(7);
+  at::manual_seed(7);
+  const auto draw = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(1, most)(random); };
+  for (int64_t i = 0; i < draws(); ++i) {
+    const Sizes sizes{draw(200), draw(i % 4 == 0 ? 1200 : 150), draw(i % 3 == 0 ? 900 : 100)};
+    expect_odd_product(sizes, kLayouts[draw(4) - 1], kLayouts[draw(4) - 1]);
+  }
 }
 
-TEST(FloatProduct, PropagatesNan) {
-  const auto kernel = kernels::float_product_available();
-  if (!kernel) GTEST_SKIP() << "needs AVX-512";
+TEST_F(FloatProduct, OfNothingIsTheStart) {
+  for (const auto kernel : kernels::float_products()) {
+    Tensor c = at::randn({14, 35});
+    const Tensor before = c.clone();
+    kernels::FloatProduct p{
+        {nullptr, 0, 1}, {nullptr, 35, 1}, c.const_data_ptr<float>(), 35, c.mutable_data_ptr<float>(), 35, 14, 35, 0};
+    kernel(p);
+    EXPECT_TRUE(c.equal(before));
+    p.start = nullptr;
+    kernel(p);
+    EXPECT_TRUE(c.equal(at::zeros_like(c)));
+  }
+}
+
+TEST_F(FloatProduct, PropagatesNan) {
   Tensor a = at::ones({70, 40}), b = at::ones({40, 70});
   a[69][3] = std::numeric_limits<float>::infinity();
   b[39][69] = std::numeric_limits<float>::quiet_NaN();
-  const Tensor c = at::empty({70, 70});
-  kernel({{a.const_data_ptr<float>(), 40, 1},
-          {b.const_data_ptr<float>(), 70, 1},
-          nullptr,
-          0,
-          c.mutable_data_ptr<float>(),
-          70,
-          70,
-          70,
-          40});
-  EXPECT_TRUE(c.allclose(at::mm(a, b), 0, 0, /*equal_nan=*/true));
+  for (const auto kernel : kernels::float_products()) {
+    const Tensor c = at::empty({70, 70});
+    kernel({{a.const_data_ptr<float>(), 40, 1},
+            {b.const_data_ptr<float>(), 70, 1},
+            nullptr,
+            0,
+            c.mutable_data_ptr<float>(),
+            70,
+            70,
+            70,
+            40});
+    EXPECT_TRUE(c.allclose(at::mm(a, b), 0, 0, /*equal_nan=*/true));
+  }
 }
 
 TEST(SomeVectors, EqualTorchInEveryInstructionSet) {

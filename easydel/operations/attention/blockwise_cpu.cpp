@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "easydel/core/dtype.h"
+#include "easydel/operations/attention/attend_parts.h"
 #include "easydel/operations/attention/blockwise.h"
 #include "easydel/operations/dropout.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/linear/product.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations::blockwise {
 namespace {
@@ -154,7 +156,7 @@ Tensor head_rows(const Tensor& x, int64_t batch, int64_t head, int64_t at, int64
 }
 
 template <class A>
-Forward run_forward(const Problem& p) {
+Forward run_blocks(const Problem& p) {
   const auto options = p.q.options();
   Forward result{at::empty({p.batch, p.queries, p.heads, p.value_size}, options),
                  at::empty({p.batch, p.heads, p.queries}, options)};
@@ -202,6 +204,72 @@ Forward run_forward(const Problem& p) {
     }
   });
   return result;
+}
+
+constexpr int64_t kFewQueries = 4;
+
+// Whether all query heads of a key head can be computed together.
+bool are_few(const Problem& p) {
+  const Tensor& mask = p.options.mask.explicit_mask;
+  return p.queries <= kFewQueries && p.options.dropout_p == 0.0 && p.group <= kernels::kMaxSharedHeads &&
+         p.head_size <= kernels::kMaxHeadDim && p.value_size <= kernels::kMaxHeadDim &&
+         (p.group == 1 || !mask.defined() || mask.size(1) == 1);
+}
+
+// For few queries, as when decoding: a kernel over the keys as they lie in memory. Blocks of scores, each with tensors
+// and two matrix products, take several times as long.
+template <class A>
+Forward run_few(const Problem& p) {
+  const auto options = p.q.options();
+  Forward result{at::zeros({p.batch, p.queries, p.heads, p.value_size}, options),
+                 at::empty({p.batch, p.heads, p.queries}, options)};
+  const Tensor sinks = p.options.sinks.defined() ? p.options.sinks.to(p.acc).contiguous() : Tensor();
+  const Tensor q = p.q.contiguous();
+  const auto kernel = kernels::for_elements(p.acc).attend_run;
+  const A *const q_data = q.const_data_ptr<A>(), *const k_data = p.k.const_data_ptr<A>();
+  const A* const v_data = p.v.const_data_ptr<A>();
+  A *const out_data = result.out.mutable_data_ptr<A>(), *const lse = result.lse.mutable_data_ptr<A>();
+  for_rows(p.batch * p.queries * p.kv_heads, 2 * p.group * p.head_size * p.keys, [&](int64_t begin, int64_t end) {
+    std::vector<uint8_t> bytes(static_cast<std::size_t>(p.keys));
+    AttendPart<A> part;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t kv_head = task % p.kv_heads, token = task / p.kv_heads, query = token % p.queries;
+      const int64_t b = token / p.queries, head = kv_head * p.group;
+      part.clear(p.group);
+      if (sinks.defined()) {
+        std::copy_n(sinks.const_data_ptr<A>() + head, p.group, part.maximum);
+        std::fill_n(part.sum, p.group, A(1));
+      }
+      const auto seen = p.visibility.row(b, head, query, 0, p.keys, bytes.data());
+      A* const out = out_data + (token * p.heads + head) * p.value_size;
+      kernel({.heads = p.group,
+              .k_size = p.head_size,
+              .v_size = p.value_size,
+              .k_stride = p.k.stride(1),
+              .v_stride = p.v.stride(1),
+              .scale = *p.options.scale,
+              .softcap = p.options.softcap,
+              .visible = seen.bytes ? seen.bytes + seen.low : nullptr,
+              .bias = p.bias_row(b, head, query, seen.low),
+              .bias_head = p.bias.defined() && p.bias.size(1) > 1 ? p.bias.stride(1) : 0},
+             q_data + (token * p.heads + head) * p.head_size,
+             k_data + b * p.k.stride(0) + seen.low * p.k.stride(1) + kv_head * p.k.stride(2),
+             v_data + b * p.v.stride(0) + seen.low * p.v.stride(1) + kv_head * p.v.stride(2), seen.high - seen.low,
+             part.maximum, part.sum, out);
+      for (int64_t g = 0; g < p.group; ++g) {
+        const A sum = part.sum[g], factor = sum > A(0) ? A(1) / sum : A(0);
+        for (int64_t i = 0; i < p.value_size; ++i) out[g * p.value_size + i] *= factor;
+        lse[(b * p.heads + head + g) * p.queries + query] =
+            sum > A(0) ? part.maximum[g] + std::log(sum) : -std::numeric_limits<A>::infinity();
+      }
+    }
+  });
+  return result;
+}
+
+template <class A>
+Forward run_forward(const Problem& p) {
+  return are_few(p) ? run_few<A>(p) : run_blocks<A>(p);
 }
 
 template <class A>

@@ -16,8 +16,7 @@ using at::Tensor;
 using kernels::FloatMatrix;
 using kernels::FloatProduct;
 
-constexpr int64_t kMinRows = 64;     // of a weight's input: below, memory decides
-constexpr int64_t kSomeVectors = 5;  // from so many rows on, up to kMinRows, each is a vector that the weight meets
+constexpr int64_t kMinRows = 64;           // of a weight's input: below, memory decides
 constexpr int64_t kUnitBytes = 128 << 10;  // of a weight, for a thread at a time: memory serves some threads late
 constexpr int64_t kMinWork = 64 * 64 * 64;
 
@@ -32,8 +31,8 @@ bool are_some_vectors(const Tensor& rows, const Tensor& weight) {
   };
   if (rows.dim() < 1 || rows.size(-1) == 0 || weight.dim() != 2 || !fits(rows) || !fits(weight)) return false;
   const int64_t count = rows.numel() / rows.size(-1);
-  return count >= kSomeVectors && count < kMinRows && weight.is_contiguous() && weight.numel() > 0 &&
-         kernels::some_vectors_preferred();
+  return weight.is_contiguous() && weight.numel() > 0 && kernels::some_vectors_preferred() &&
+         kernels::are_some_vectors(count, rows.size(-1), weight.size(0));
 }
 
 void multiply_some_vectors(const Tensor& rows, const Tensor& weight, const Tensor& bias, Tensor& y) {
@@ -158,6 +157,24 @@ bool widens(const Tensor& rows, const Tensor& weight) {
          widens(rows, weight, rows.numel() / rows.size(-1), weight.size(0), rows.size(-1));
 }
 
+// By the fastest kernel for the sizes. All are float32; p.a has no index.
+void multiply_on_this_thread(const MatrixProduct& p) {
+  const Tensor &a = p.a.matrix, &b = p.b.matrix;
+  Tensor c = p.c;
+  const int64_t m = a.size(0), n = b.size(1), k = a.size(1);
+  const bool are_rows = !p.adds && c.stride(1) == 1 && a.is_contiguous() && b.t().is_contiguous();
+  if (are_rows && kernels::some_vectors_preferred() && kernels::are_some_vectors(m, k, n)) {
+    kernels::some_vectors_preferred()(
+        {b.const_data_ptr(), a.const_data_ptr(), nullptr, c.mutable_data_ptr(), k, m, c.stride(0)}, 0, n);
+  } else if (std::min(m, n) >= kernels::float_product_rows() && is_own(p)) {
+    kernels::float_product_preferred()(float_product(p));
+  } else if (p.adds) {
+    c.addmm_(a, b);
+  } else {
+    at::mm_out(c, a, b);
+  }
+}
+
 // c [m, n] = a times b in float32, plus c with `adds`, plus `bias` [m, n] if given. The smaller factor is widened as a
 // whole, the other in panels that stay in a thread's cache.
 void multiply_widened(const Tensor& c, const Tensor& a, const Tensor& b, bool adds, const Tensor& bias) {
@@ -185,11 +202,7 @@ void multiply_widened(const Tensor& c, const Tensor& a, const Tensor& b, bool ad
       Tensor part = in_place            ? to
                     : to.stride(0) == 1 ? at::empty({count, height}, at::kFloat).t()
                                         : at::empty({height, count}, at::kFloat);
-      if (in_place && adds) {
-        part.addmm_(rows, panel);
-      } else {
-        at::mm_out(part, rows, panel);
-      }
+      multiply_on_this_thread({part, rows, panel, in_place && adds});
       if (bias.defined()) part.add_(part_of(bias));
       if (in_place) continue;
       if (adds) part.add_(to);
@@ -216,19 +229,22 @@ void multiply_with_torch(const MatrixProduct& p) {
   }
 }
 
-}  // namespace
-
-bool has_own_kernel(const Tensor& rows) {
-  return is_own(rows) && rows.dim() >= 2 && rows.size(-1) > 0 && rows.numel() >= kMinRows * rows.size(-1);
+bool has_rows(const Tensor& x, int64_t count) {
+  return is_own(x) && x.dim() >= 2 && x.size(-1) > 0 && x.numel() >= count * x.size(-1);
 }
 
+}  // namespace
+
+bool has_own_kernel(const Tensor& rows) { return has_rows(rows, kMinRows); }
+
 bool has_own_product(const Tensor& rows, const Tensor& weight) {
-  return has_own_kernel(rows) || are_some_vectors(rows, weight) || widens(rows, weight);
+  return has_rows(rows, kernels::float_product_rows()) || are_some_vectors(rows, weight) || widens(rows, weight);
 }
 
 Tensor dense_product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
   const bool widened = widens(rows, weight), vectors = are_some_vectors(rows, weight);
-  if (!widened && !vectors && (!has_own_kernel(rows) || !is_own(weight) || weight.numel() == 0))
+  if (!widened && !vectors &&
+      (!has_rows(rows, kernels::float_product_rows()) || !is_own(weight) || weight.numel() == 0))
     return at::linear(rows, weight, bias);
   const Tensor flat = rows.reshape({-1, rows.size(-1)}), given = bias.defined() ? bias.contiguous() : bias;
   std::vector<int64_t> shape = rows.sizes().vec();

@@ -57,7 +57,9 @@ void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, cons
       for (int64_t j = 0; j < n; ++j) scores[j] = all_scores[g][j];
       ScoreArgs block = score_args;
       block.columns = n;
-      const A correction = A(softmax_step<A>(block, scores, 0, n, nullptr, nullptr, maximum + g, sum + g));
+      const A* bias = args.bias ? static_cast<const A*>(args.bias) + g * args.bias_head + at : nullptr;
+      const uint8_t* visible = args.visible ? args.visible + at : nullptr;
+      const A correction = A(softmax_step<A>(block, scores, 0, n, visible, bias, maximum + g, sum + g));
       A* o = out + g * args.v_size;
       if (correction != A(1)) {
 #pragma omp simd

@@ -1,7 +1,8 @@
-// Products of float32 matrices for AVX-512: packed panels, and a tile of 12 x 32 results held in registers.
+// Products of float32 matrices for AVX2 and AVX-512: packed panels, and a tile of results held in registers.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "easydel/operations/kernels/cpu/kernels.h"
 
@@ -41,13 +42,19 @@ constexpr int64_t kFloatProductColumns = 512;
 // On the calling thread only.
 using FloatProductKernel = void (*)(const FloatProduct&);
 
-FloatProductKernel float_product_available();  // null where the instructions are missing
-// Null also where torch's own libraries are as fast: MKL uses only its AVX2 kernels on AMD processors.
+std::vector<FloatProductKernel> float_products();  // one for each set of instructions, in ascending order
+FloatProductKernel float_product_available();      // the last of them; null where there is none
+// Null also where torch's own libraries are as fast. On AMD processors MKL uses only AVX2: the kernel for AVX-512
+// is 2.2 times as fast, the one for AVX2 1.08 to 1.2 times (Zen 5, the products of transformers with 50 rows and more).
 FloatProductKernel float_product_preferred();
 
-// The kernel for 5 to 63 vectors (kernels.h); null where the instructions are missing or torch's libraries are as fast.
+// The kernel for some vectors (kernels.h); null where the instructions are missing or torch's libraries are as fast.
 using SomeVectorsKernel = void (*)(const GemvArgs&, int64_t begin, int64_t end);
 SomeVectorsKernel some_vectors_preferred();
+// Whether it is then faster than the product, for a weight [rows, width].
+bool are_some_vectors(int64_t vectors, int64_t width, int64_t rows);
+// The fewest rows for which the product is 5 % faster than torch's.
+int64_t float_product_rows();
 
 // Whether there are instructions for products of such elements. Where not, torch's products of them take several times
 // as long as those of float32.

@@ -1,80 +1,48 @@
 // Packs parts of matrices into panels that a micro-kernel reads sequentially. Included only by
-// float_product_avx512.cpp.
+// float_product_kernels.h.
 #pragma once
-
-#include <immintrin.h>
 
 #include <algorithm>
 #include <cstdint>
 
+#include "easydel/operations/kernels/cpu/float_lanes.h"
 #include "easydel/operations/kernels/cpu/float_product.h"
 
 namespace easydel::operations::kernels {
 namespace {
 
-constexpr int64_t kLanes = 16;
-constexpr int64_t kPanelRows = 12, kPanelColumns = 32;
-
-inline __mmask16 first_lanes(int64_t count) {
-  if (count >= kLanes) return 0xffff;
-  return count <= 0 ? __mmask16(0) : static_cast<__mmask16>((1u << count) - 1);
-}
-
-__attribute__((always_inline)) inline void transpose(__m512 (&r)[16]) {
-  const auto d = [](__m512 x) { return _mm512_castps_pd(x); };
-  const auto s = [](__m512d x) { return _mm512_castpd_ps(x); };
-  __m512 t[16];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = s(_mm512_unpacklo_pd(d(t[i]), d(t[i + 2])));
-    r[i + 1] = s(_mm512_unpackhi_pd(d(t[i]), d(t[i + 2])));
-    r[i + 2] = s(_mm512_unpacklo_pd(d(t[i + 1]), d(t[i + 3])));
-    r[i + 3] = s(_mm512_unpackhi_pd(d(t[i + 1]), d(t[i + 3])));
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_f32x4(r[i], r[4 + i], 0x88);
-    t[4 + i] = _mm512_shuffle_f32x4(r[i], r[4 + i], 0xdd);
-    t[8 + i] = _mm512_shuffle_f32x4(r[8 + i], r[12 + i], 0x88);
-    t[12 + i] = _mm512_shuffle_f32x4(r[8 + i], r[12 + i], 0xdd);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm512_shuffle_f32x4(t[i], t[8 + i], 0x88);
-    r[8 + i] = _mm512_shuffle_f32x4(t[i], t[8 + i], 0xdd);
-    r[4 + i] = _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0x88);
-    r[12 + i] = _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0xdd);
-  }
-}
+constexpr int64_t kLanes = FloatLanes::kCount;
+constexpr int64_t kPanelRows = FloatLanes::kPanelRows, kPanelColumns = 2 * kLanes;
 
 // `lines` (at most kLines) dense lines of `depth` numbers, the first at from[line], become out[i * out_row + line].
-// Each store is of 16 numbers: those of missing lines are zero, and may be overwritten by the next row.
+// Each store is of kLanes numbers: those of missing lines are zero, and may be overwritten by the next row. What
+// comes next is prefetched from later[line], if given.
 template <int64_t kLines>
-void pack_transposed(const float* const* from, int64_t lines, int64_t depth, float* out, int64_t out_row) {
+void pack_transposed(const float* const* from, const float* const* later, int64_t lines, int64_t depth, float* out,
+                     int64_t out_row) {
   for (int64_t at = 0; at < depth; at += kLanes) {
-    const __mmask16 mask = first_lanes(depth - at);
-    __m512 r[16];
-    if (lines >= kLines) {
+    const bool is_whole = depth - at >= kLanes;
+    const auto mask = FloatLanes::first(depth - at);
+    FloatLanes::Vector r[kLanes];
+    if (lines >= kLines && is_whole) {
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) r[i] = i < kLines ? _mm512_maskz_loadu_ps(mask, from[i] + at) : _mm512_setzero_ps();
+      for (int i = 0; i < kLanes; ++i) {
+        if (later && i < kLines) __builtin_prefetch(later[i] + at, 0, 2);
+        r[i] = i < kLines ? FloatLanes::load(from[i] + at) : FloatLanes::zero();
+      }
     } else {
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) r[i] = i < lines ? _mm512_maskz_loadu_ps(mask, from[i] + at) : _mm512_setzero_ps();
+      for (int i = 0; i < kLanes; ++i) r[i] = i < lines ? FloatLanes::load(from[i] + at, mask) : FloatLanes::zero();
     }
-    transpose(r);
+    FloatLanes::transpose(r);
     float* to = out + at * out_row;
-    if (depth - at >= kLanes) {
+    if (is_whole) {
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) _mm512_storeu_ps(to + i * out_row, r[i]);
+      for (int i = 0; i < kLanes; ++i) FloatLanes::store(to + i * out_row, r[i]);
     } else {
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i)
-        if (at + i < depth) _mm512_storeu_ps(to + i * out_row, r[i]);
+      for (int i = 0; i < kLanes; ++i)
+        if (at + i < depth) FloatLanes::store(to + i * out_row, r[i]);
     }
   }
 }
@@ -103,7 +71,7 @@ template <int64_t kWidth>
 __attribute__((always_inline)) inline void copy_across(const float* from, float* out) {
   int64_t i = 0;
 #pragma GCC unroll 2
-  for (; i + 16 <= kWidth; i += 16) _mm512_storeu_ps(out + i, _mm512_loadu_ps(from + i));
+  for (; i + kLanes <= kWidth; i += kLanes) FloatLanes::store(out + i, FloatLanes::load(from + i));
 #pragma GCC unroll 2
   for (; i + 8 <= kWidth; i += 8) _mm256_storeu_ps(out + i, _mm256_loadu_ps(from + i));
 #pragma GCC unroll 2
@@ -117,8 +85,8 @@ __attribute__((always_inline)) inline void ask_for(const float* line) {
 }
 
 // A panel of kWidth lines, which are rows of a or columns of b, becomes out[k * kWidth + line]: all at once, or in
-// small steps between other work. Missing columns are zero; missing rows are never read. Writes up to 16 numbers past
-// the panel.
+// small steps between other work, where there are registers for it. Missing columns are zero; missing rows are never
+// read. Writes up to kLanes numbers past the panel.
 template <int64_t kWidth>
 class Panel {
  public:
@@ -132,10 +100,10 @@ class Panel {
     if (turns_) {
       for (int64_t i = 0; i < count; ++i) from_[i] = line(i);
       for (int64_t i = 0; i < count; ++i) later_[i] = line(std::min(i + kWidth, count + later - 1));
-      if (count % 4 == 0 && (has_all || kWidth == kPanelRows)) left_ = count / 4 * (depth / kLanes) * 2;
-    } else if (crosses_ && has_all) {
-      left_ = depth;
     }
+    if (!FloatLanes::kHasSpare) return;
+    if (turns_ && count % 4 == 0 && (has_all || kWidth == kPanelRows)) left_ = count / 4 * (depth / kLanes) * 2;
+    if (crosses_ && has_all) left_ = depth;
   }
 
   bool waits() const { return left_ > 0; }
@@ -144,7 +112,50 @@ class Panel {
   // panel is prefetched from memory, and the next numbers from L2: with hyper-threading their latency is not hidden
   // otherwise.
   __attribute__((always_inline)) void some() {
-    if (left_ == 0) return;
+    if constexpr (FloatLanes::kHasSpare) {
+      if (left_ > 0) take_step();
+    }
+  }
+
+  void rest() {
+    while (line_ > 0 || half_ > 0) some();
+    left_ = 0;
+    if (k_ == depth_) return;
+    float* out = out_ + k_ * kWidth;
+    if (turns_) {
+      for (int64_t i = 0; i < count_; ++i) from_[i] += k_;
+      for (int64_t i = 0; i < count_; ++i) later_[i] += k_;
+      constexpr int64_t kOnce = std::min(kWidth, kLanes);
+      for (int64_t i = 0; i < kWidth; i += kOnce) {
+        const float* const* later = FloatLanes::kHasSpare ? nullptr : later_ + i;
+        pack_transposed<kOnce>(from_ + i, later, count_ - i, depth_ - k_, out + i, kWidth);
+      }
+    } else if (crosses_) {
+      for (; k_ < depth_; ++k_, out += kWidth) {
+        ask_soon();
+        for (int64_t i = 0; i < kWidth; i += kLanes)
+          FloatLanes::store(out + i, FloatLanes::load(across(k_) + i, FloatLanes::first(count_ - i)));
+      }
+    } else {
+      for (; k_ < depth_; ++k_, out += kWidth) {
+        for (int64_t i = 0; i < kWidth; ++i) out[i] = i < count_ ? line(i)[across(k_) - lines_.data] : 0.0f;
+      }
+    }
+    k_ = depth_;
+  }
+
+  // Prefetches at most this many more of its cache lines.
+  void ask(int64_t lines) {
+    const int64_t along = turns_ ? depth_ : count_, in_each = (along + kLanes - 1) / kLanes;
+    const int64_t all = turns_ ? count_ * in_each : crosses_ ? depth_ * in_each : 0;
+    for (const int64_t end = std::min(all, asked_ + lines); asked_ < end; ++asked_) {
+      const int64_t i = asked_ / in_each, at = asked_ % in_each * kLanes;
+      ask_for<_MM_HINT_T1>((turns_ ? line(i) : across(i)) + at);
+    }
+  }
+
+ private:
+  __attribute__((always_inline)) void take_step() {
     --left_;
     if (turns_) {
       const float* from[4];
@@ -174,41 +185,6 @@ class Panel {
     }
   }
 
-  void rest() {
-    while (line_ > 0 || half_ > 0) some();
-    left_ = 0;
-    if (k_ == depth_) return;
-    float* out = out_ + k_ * kWidth;
-    if (turns_) {
-      for (int64_t i = 0; i < count_; ++i) from_[i] += k_;
-      constexpr int64_t kOnce = std::min(kWidth, kLanes);
-      for (int64_t i = 0; i < kWidth; i += kOnce)
-        pack_transposed<kOnce>(from_ + i, count_ - i, depth_ - k_, out + i, kWidth);
-    } else if (crosses_) {
-      for (; k_ < depth_; ++k_, out += kWidth) {
-        ask_soon();
-        for (int64_t i = 0; i < kWidth; i += kLanes)
-          _mm512_storeu_ps(out + i, _mm512_maskz_loadu_ps(first_lanes(count_ - i), across(k_) + i));
-      }
-    } else {
-      for (; k_ < depth_; ++k_, out += kWidth) {
-        for (int64_t i = 0; i < kWidth; ++i) out[i] = i < count_ ? line(i)[across(k_) - lines_.data] : 0.0f;
-      }
-    }
-    k_ = depth_;
-  }
-
-  // Prefetches at most this many more of its cache lines.
-  void ask(int64_t lines) {
-    const int64_t along = turns_ ? depth_ : count_, in_each = (along + kLanes - 1) / kLanes;
-    const int64_t all = turns_ ? count_ * in_each : crosses_ ? depth_ * in_each : 0;
-    for (const int64_t end = std::min(all, asked_ + lines); asked_ < end; ++asked_) {
-      const int64_t i = asked_ / in_each, at = asked_ % in_each * kLanes;
-      ask_for<_MM_HINT_T1>((turns_ ? line(i) : across(i)) + at);
-    }
-  }
-
- private:
   const float* line(int64_t i) const { return lines_.data + (lines_.rows ? lines_.rows[i] : i) * lines_.row; }
   const float* across(int64_t k) const {
     return lines_.data + (lines_.columns ? lines_.columns[k] : k) * lines_.column;

@@ -79,6 +79,10 @@ struct AttendArgs {
   int64_t k_size, v_size;
   int64_t k_stride, v_stride;
   double scale, softcap;
+  // For the keys of the run: whether each is seen, and acc values that are added to the scores of the heads.
+  const uint8_t* visible = nullptr;
+  const void* bias = nullptr;  // bias_head apart
+  int64_t bias_head = 0;
 };
 constexpr int64_t kMaxSharedHeads = 32;
 constexpr int64_t kMaxHeadDim = 1024;

@@ -1,15 +1,18 @@
-// Sizes: a panel of 12 rows and 32 columns of results takes 24 registers; a block of `a` and one of `b` stay in a
-// core's L2 cache of 1 MB, and a panel of `a` in L1.
+// The float32 product over the vectors of float_lanes.h. A tile of results stays in registers; a block of `a`
+// and one of `b` in a core's L2 cache, and a panel of `a` in L1. Included only by float_product_kernels.cpp.in.
+#pragma once
+
 #include <sys/mman.h>
 
 #include <new>
+#include <utility>
 
 #include "easydel/operations/kernels/cpu/float_product_pack.h"
 
 namespace easydel::operations::kernels {
 namespace {
 
-constexpr int64_t kDepth = 384;     // of a block
+constexpr int64_t kDepth = FloatLanes::kDepth;
 constexpr int64_t kBlockRows = 48;  // of a, packed at a time
 constexpr int64_t kBlockColumns = kFloatProductColumns;
 
@@ -26,16 +29,17 @@ struct Target {
 template <int kRows, bool kWhole, bool kPacksB>
 void multiply_panels(const float* a, const float* b, int64_t depth, const Target& t, RowPanel& next_a,
                      ColumnPanel& next_b) {
-  __m512 sums[kRows][2];
+  using Vector = FloatLanes::Vector;
+  Vector sums[kRows][2];
 #pragma GCC unroll 12
-  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = _mm512_setzero_ps();
+  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = FloatLanes::zero();
   const auto step = [&]() __attribute__((always_inline)) {
-    const __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + kLanes);
+    const Vector b0 = FloatLanes::load(b), b1 = FloatLanes::load(b + kLanes);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      const __m512 factor = _mm512_set1_ps(a[r]);
-      sums[r][0] = _mm512_fmadd_ps(factor, b0, sums[r][0]);
-      sums[r][1] = _mm512_fmadd_ps(factor, b1, sums[r][1]);
+      const Vector factor = FloatLanes::all(a[r]);
+      sums[r][0] = FloatLanes::add_product(factor, b0, sums[r][0]);
+      sums[r][1] = FloatLanes::add_product(factor, b1, sums[r][1]);
     }
     a += kPanelRows;
     b += kPanelColumns;
@@ -57,37 +61,37 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
     step();
   }
   for (; k < depth; ++k) step();
-  const __mmask16 low = kWhole ? 0xffff : first_lanes(t.columns), high = first_lanes(t.columns - kLanes);
+  const auto low = FloatLanes::first(t.columns), high = FloatLanes::first(t.columns - kLanes);
   if (t.start) {
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       const float* from = t.start + r * t.start_row;
-      sums[r][0] = _mm512_add_ps(sums[r][0], kWhole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(low, from));
-      sums[r][1] = _mm512_add_ps(sums[r][1],
-                                 kWhole ? _mm512_loadu_ps(from + kLanes) : _mm512_maskz_loadu_ps(high, from + kLanes));
+      sums[r][0] = FloatLanes::add(sums[r][0], kWhole ? FloatLanes::load(from) : FloatLanes::load(from, low));
+      sums[r][1] =
+          FloatLanes::add(sums[r][1], kWhole ? FloatLanes::load(from + kLanes) : FloatLanes::load(from + kLanes, high));
     }
   }
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
     float* to = t.c + r * t.c_row;
     if (kWhole) {
-      _mm512_storeu_ps(to, sums[r][0]);
-      _mm512_storeu_ps(to + kLanes, sums[r][1]);
+      FloatLanes::store(to, sums[r][0]);
+      FloatLanes::store(to + kLanes, sums[r][1]);
     } else {
-      _mm512_mask_storeu_ps(to, low, sums[r][0]);
-      _mm512_mask_storeu_ps(to + kLanes, high, sums[r][1]);
+      FloatLanes::store(to, sums[r][0], low);
+      FloatLanes::store(to + kLanes, sums[r][1], high);
     }
   }
 }
 
 using MicroKernel = void (*)(const float*, const float*, int64_t, const Target&, RowPanel&, ColumnPanel&);
-template <bool kWhole, bool kPacksB>
-constexpr MicroKernel kMicroKernels[] = {
-    multiply_panels<1, kWhole, kPacksB>,  multiply_panels<2, kWhole, kPacksB>,  multiply_panels<3, kWhole, kPacksB>,
-    multiply_panels<4, kWhole, kPacksB>,  multiply_panels<5, kWhole, kPacksB>,  multiply_panels<6, kWhole, kPacksB>,
-    multiply_panels<7, kWhole, kPacksB>,  multiply_panels<8, kWhole, kPacksB>,  multiply_panels<9, kWhole, kPacksB>,
-    multiply_panels<10, kWhole, kPacksB>, multiply_panels<11, kWhole, kPacksB>, multiply_panels<12, kWhole, kPacksB>,
+struct MicroKernels {
+  MicroKernel for_rows[kPanelRows];  // 1 to kPanelRows
 };
+template <bool kWhole, bool kPacksB>
+constexpr MicroKernels kMicroKernels = []<int... kBelow>(std::integer_sequence<int, kBelow...>) {
+  return MicroKernels{{multiply_panels<kBelow + 1, kWhole, kPacksB>...}};
+}(std::make_integer_sequence<int, static_cast<int>(kPanelRows)>());
 
 // Buffers for packed blocks: two of a, because the next one is packed while products read the last, and for the same
 // reason two buffers for the first panel of b.
@@ -212,7 +216,7 @@ class BlockedProduct {
     next_a_.rest();
   }
 
-  // Of at most 12 rows of a, from `row` on, and 32 of the round's columns of b from j on.
+  // Of at most kPanelRows rows of a, from `row` on, and kPanelColumns of the round's columns of b from j on.
   void multiply_panel(const Round& now, int64_t row, int64_t rows, int64_t j, const float* a) {
     const int64_t column = now.column + j;
     float* c = p_.c + row * p_.c_row + column;
@@ -227,7 +231,7 @@ class BlockedProduct {
     const auto& kernels = whole     ? packs_b ? kMicroKernels<true, true> : kMicroKernels<true, false>
                               : packs_b ? kMicroKernels<false, true>
                                     : kMicroKernels<false, false>;
-    kernels[std::min(kPanelRows, rows) - 1](a, b_at(now, j), now.depth, target, next_a_.panel(), next_b_);
+    kernels.for_rows[std::min(kPanelRows, rows) - 1](a, b_at(now, j), now.depth, target, next_a_.panel(), next_b_);
   }
 
   const FloatProduct& p_;
@@ -240,12 +244,10 @@ class BlockedProduct {
   ColumnPanel ahead_b_;
 };
 
-}  // namespace
-
-void float_product_avx512(const FloatProduct& product);
-void float_product_avx512(const FloatProduct& product) {
+void float_product(const FloatProduct& product) {
   static thread_local const BlockMemory memory;
   BlockedProduct(product, memory.blocks()).run();
 }
 
+}  // namespace
 }  // namespace easydel::operations::kernels
