@@ -12,6 +12,7 @@
 namespace easydel::operations::kernels {
 
 #if defined(EASYDEL_X86_KERNELS)
+void float_product_amx(const FloatProduct& product);
 void float_product_avx512(const FloatProduct& product);
 
 namespace {
@@ -34,6 +35,7 @@ FloatProductKernel float_product_available() {
 }
 
 FloatProductKernel float_product_preferred() {
+  if (static const bool has_tiles = use_cpu_kind(CpuKind::kAmx); has_tiles) return float_product_amx;
   static const bool prefers = is_amd();
   return prefers ? float_product_available() : nullptr;
 }

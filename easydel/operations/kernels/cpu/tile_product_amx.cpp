@@ -1,76 +1,11 @@
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "easydel/operations/kernels/cpu/tile_product.h"
+#include "easydel/operations/kernels/cpu/tiles.h"
 
 namespace easydel::operations::kernels {
 namespace {
-
-constexpr int64_t kLanes = 16;
-constexpr int64_t kTileElements = kLanes * kTileDepth;  // bfloat16 of a tile
-
-// Tiles 0 to 3 are sums, 4 and 5 weights [row, depth], 6 and 7 parts of x [depth / 2, vector, 2].
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t column_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
-class TileScope {
- public:
-  TileScope() {
-    const TileConfig config;
-    _tile_loadconfig(&config);
-  }
-  ~TileScope() { _tile_release(); }
-  TileScope(const TileScope&) = delete;
-  TileScope& operator=(const TileScope&) = delete;
-};
-
-// Rows become columns.
-inline void transpose(__m512i (&r)[kLanes]) {
-  __m512i t[kLanes];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-  }
-}
-
-// The upper halves of 2 x 16 floats, in pairs of neighbours.
-inline __m512i upper_halves(__m512 first, __m512 second) {
-  const __m256i low = _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(first), 16));
-  const __m256i high = _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(second), 16));
-  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-}
-
-// What is left of x without its upper half, which holds eight of its 24 bits; 0 where that is not finite.
-inline __m512 rest_of(__m512 x) {
-  const __m512 upper = _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(~0xffff)));
-  const __mmask16 is_finite = _mm512_cmp_ps_mask(_mm512_abs_ps(upper), _mm512_set1_ps(__FLT_MAX__), _CMP_LE_OQ);
-  return _mm512_maskz_sub_ps(is_finite, x, upper);
-}
 
 void split(const float* x, int64_t vectors, int64_t width, int64_t block, uint16_t* parts) {
   const int64_t size = tile_block(vectors), tiles = size / kLanes;
