@@ -68,8 +68,9 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
   const auto place = [&](const StepPart& part) {
     return std::pair(part.count != 1, active_.at(part.sequence->id)->adapter);
   };
-  std::stable_sort(plan.parts.begin(), plan.parts.end(),
-                   [&](const StepPart& a, const StepPart& b) { return place(a) < place(b); });
+  const auto comes_first = [&](const StepPart& a, const StepPart& b) { return place(a) < place(b); };
+  if (!std::is_sorted(plan.parts.begin(), plan.parts.end(), comes_first))
+    std::stable_sort(plan.parts.begin(), plan.parts.end(), comes_first);
   StepInputs inputs;
   std::vector<at::Tensor> features, positions;
   const bool has_positions = std::any_of(plan.parts.begin(), plan.parts.end(), [&](const StepPart& part) {
