@@ -2,6 +2,7 @@
 // those below float32's precision are six: as exact as float32, at several times its speed. A block of b stays in a
 // core's L2 cache of 2 MB, next to 32 rows of a.
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "easydel/operations/kernels/cpu/float_product.h"
@@ -68,13 +69,26 @@ inline void read(const Lines& from, int64_t line, int64_t count, int64_t k, int6
   }
 }
 
+inline bool is_finite(const Numbers& n) {
+  const __m512 most = _mm512_set1_ps(__FLT_MAX__);
+  __mmask16 all = 0xffff;
+  for (int64_t i = 0; i < kLanes; ++i) {
+    all &= _mm512_cmp_ps_mask(_mm512_abs_ps(n.low[i]), most, _CMP_LE_OQ);
+    all &= _mm512_cmp_ps_mask(_mm512_abs_ps(n.high[i]), most, _CMP_LE_OQ);
+  }
+  return all == 0xffff;
+}
+
 // A panel of up to 32 lines: [depth / 32, part, 2 tiles], the tiles [line, depth], or [depth / 2, line, 2] of columns.
+// Whether all of it is finite: an infinite number times the lower parts of another one, which may be 0, is none.
 template <bool kOfColumns>
-void pack(const Lines& from, int64_t line, int64_t count, int64_t k, int64_t depth, uint16_t* to) {
+bool pack(const Lines& from, int64_t line, int64_t count, int64_t k, int64_t depth, uint16_t* to) {
+  bool finite = true;
   for (int64_t step = 0; step < depth; step += kStep, to += kStepElements) {
     for (int64_t tile = 0; tile < 2; ++tile) {
       Numbers n;
       read(from, line + tile * kLanes, count - tile * kLanes, k + step, depth - step, n);
+      finite &= is_finite(n);
       for (int64_t part = 0; part < kParts; ++part) {
         __m512i words[kLanes];
         for (int64_t i = 0; i < kLanes; ++i) {
@@ -88,6 +102,7 @@ void pack(const Lines& from, int64_t line, int64_t count, int64_t k, int64_t dep
       }
     }
   }
+  return finite;
 }
 
 // Adds, of 32 rows and 32 columns, the products of left parts in tiles 4 and 5 and right ones in 6 and 7.
@@ -131,6 +146,18 @@ void multiply(const uint16_t* a, const uint16_t* b, int64_t depth, Sums& sums) {
   _tile_stored(3, &sums.of[kLanes][kLanes], kStride);
 }
 
+// The same for numbers that are not all finite.
+void multiply_plainly(const Lines& rows, const Lines& columns, int64_t row, int64_t height, int64_t column,
+                      int64_t width, int64_t k, int64_t depth, Sums& sums) {
+  for (int64_t r = 0; r < height; ++r) {
+    for (int64_t j = 0; j < width; ++j) {
+      float sum = 0;
+      for (int64_t at = k; at < k + depth; ++at) sum += *rows.at(row + r, at) * *columns.at(column + j, at);
+      sums.of[r][j] = sum;
+    }
+  }
+}
+
 // Adds sums to what stands at `start`, if anything does, into c.
 void put(const Sums& sums, const float* start, int64_t start_row, float* c, int64_t c_row, int64_t rows,
          int64_t columns) {
@@ -162,18 +189,24 @@ void float_product_amx(const FloatProduct& p) {
   const Lines columns{p.b.data, p.b.column, p.b.row, p.b.columns, p.b.rows};
   const TileScope tiles;
   Sums sums;
+  std::array<bool, kColumns / kPanel> is_finite_b{};
   for (int64_t column = 0; column < p.n; column += kColumns) {
     const int64_t width = std::min(kColumns, p.n - column);
     int64_t k = 0;
     do {  // once for a product without depth, too
       const int64_t depth = std::min(kDepth, p.k - k);
       for (int64_t j = 0; j < width; j += kPanel)
-        pack<true>(columns, column + j, width - j, k, depth, block_b + j / kPanel * kPanelElements);
+        is_finite_b[static_cast<std::size_t>(j / kPanel)] =
+            pack<true>(columns, column + j, width - j, k, depth, block_b + j / kPanel * kPanelElements);
       for (int64_t row = 0; row < p.m; row += kPanel) {
         const int64_t height = std::min(kPanel, p.m - row);
-        pack<false>(rows, row, height, k, depth, panel_a);
+        const bool is_finite_a = pack<false>(rows, row, height, k, depth, panel_a);
         for (int64_t j = 0; j < width; j += kPanel) {
-          multiply(panel_a, block_b + j / kPanel * kPanelElements, depth, sums);
+          if (is_finite_a && is_finite_b[static_cast<std::size_t>(j / kPanel)]) {
+            multiply(panel_a, block_b + j / kPanel * kPanelElements, depth, sums);
+          } else {
+            multiply_plainly(rows, columns, row, height, column + j, std::min(kPanel, width - j), k, depth, sums);
+          }
           float* c = p.c + row * p.c_row + column + j;
           const float* start = k > 0 ? c : p.start ? p.start + row * p.start_row + column + j : nullptr;
           put(sums, start, k > 0 ? p.c_row : p.start_row, c, p.c_row, height, std::min(kPanel, width - j));
