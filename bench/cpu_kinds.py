@@ -13,10 +13,12 @@ from collections.abc import Iterator
 
 # What holds ATen, oneDNN and MKL to a kind, and llama.cpp's libraries for it, the best one first.
 LIMITS = {"baseline": ("default", "SSE41", "SSE4_2"), "avx2": ("avx2", "AVX2", "AVX2"), "avx2_vnni": ("avx2", "AVX2_VNNI", "AVX2"),
-          "avx512": ("avx512", "AVX512_CORE", "AVX512"), "avx512_vnni": ("avx512", "AVX512_CORE_BF16", "AVX512")}
+          "avx512": ("avx512", "AVX512_CORE", "AVX512"), "avx512_vnni": ("avx512", "AVX512_CORE_BF16", "AVX512"),
+          "amx": ("avx512", "AVX512_CORE_AMX", "AVX512")}
 VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 LLAMA_LIBRARIES = {"baseline": ("sse42", "x64"), "avx2": ("haswell",), "avx2_vnni": ("alderlake", "haswell"),
-                   "avx512": ("skylakex",), "avx512_vnni": ("zen4", "cooperlake", "icelake", "cascadelake")}
+                   "avx512": ("skylakex",), "avx512_vnni": ("zen4", "cooperlake", "icelake", "cascadelake"),
+                   "amx": ("sapphirerapids",)}
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,8 @@ usage: grpo_bench.py [--config FILE] [--prompts N] [--group N] [--prompt N] [--n
 Each step draws a group of completions for every prompt at temperature 1, rewards those that contain 1234, and
 takes one AdamW step on the clipped loss, without a reference, in minibatches of --minibatch rows. No completion ends
 early. Weights are random. Without arguments: 64 prompts of 128 tokens, 8 completions of 512 tokens each, of
-configs/qwen2.5-0.5b.json. Prints seconds of a step and of its rollouts, peak memory, ratios, sampling_logp_difference, and
+configs/qwen2.5-0.5b.json. Prints seconds of a step and of its rollouts, peak memory, ratios, how far the log-probabilities of
+sampling are from those of training (for transformers: of generate from forward, over 16 prompts and 64 tokens), and
 which share of the memory's speed the rollouts reach: the bytes of the weights and of the keys and values that their steps
 must read, divided by their time."""
 
@@ -65,8 +66,20 @@ def step(prompts, new):
 
 step(max(1, min(prompts, minibatch // group)), min(new, 4))
 best = min(step(prompts, new) for _ in range(steps))
-print(json.dumps(dict(seconds=best[0], rollout_seconds=best[1],
-                      peak_bytes=torch.cuda.max_memory_allocated() if device == "cuda" else 0)))
+peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
+
+# How far the log-probabilities of its own generate are from those of its forward.
+model.eval()
+ids = torch.randint(config.vocab_size, (min(prompts, 16), length), device=device)
+count = min(new, 64)
+with torch.no_grad():
+    drawn = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, min_new_tokens=count, do_sample=True,
+                           temperature=1.0, top_k=0, top_p=1.0, pad_token_id=0, return_dict_in_generate=True, output_logits=True)
+    sampled = torch.stack(drawn.logits, 1).float().log_softmax(-1)
+    scored = model(input_ids=drawn.sequences, use_cache=False, logits_to_keep=count + 1).logits[:, :-1].float().log_softmax(-1)
+    of_tokens = lambda logps: logps.gather(-1, drawn.sequences[:, length:].unsqueeze(-1))
+    difference = (of_tokens(sampled) - of_tokens(scored)).abs().mean().item()
+print(json.dumps(dict(seconds=best[0], rollout_seconds=best[1], peak_bytes=peak, logp_difference=difference)))
 """
 
 
@@ -167,7 +180,8 @@ def main() -> None:
     if theirs["peak_bytes"]:
         print(f"peak memory: {own['peak_memory_bytes'] / 2**30:.1f} and {theirs['peak_bytes'] / 2**30:.1f} GiB: ratio"
               f" {own['peak_memory_bytes'] / theirs['peak_bytes']:.2f}")
-    print(f"sampling_logp_difference {own['sampling_logp_difference']:.2e}", flush=True)
+    print(f"sampling_logp_difference: easydel {own['sampling_logp_difference']:.2e}, transformers' generate and forward"
+          f" {theirs['logp_difference']:.2e}", flush=True)
 
 
 if __name__ == "__main__":

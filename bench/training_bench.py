@@ -74,7 +74,7 @@ def loss(program) -> None:
             for i in range(batch * count):
                 at = i * 467 % (len(text) - width)
                 out.write(json.dumps({"input_ids": list(text[at:at + width])}) + "\n")
-        usual = ["--batch", batch, "--length", width, "--learning-rate", "1e-3", "--warmup", 20]
+        usual = ["--batch", batch, "--length", width, "--learning-rate", "1e-3", "--scheduler", "constant", "--warmup", 20]
         ends = {}
         for kind in ([], ["--fp8", "rowwise"], ["--fp8", "tensorwise"]):
             begin = time.monotonic()

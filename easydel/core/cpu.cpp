@@ -6,13 +6,20 @@
 #include <optional>
 #include <string_view>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "easydel/core/error.h"
+#include "easydel/core/runtime.h"
 #include "easydel/core/text/quoted.h"
 
 namespace easydel {
 namespace {
 
-constexpr std::array kKindNames = {"baseline", "avx2", "avx2_vnni", "avx512", "avx512_vnni"};
+constexpr std::array kKindNames = {"baseline", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "amx"};
 
 std::optional<CpuKind> find_kind(std::string_view name) {
   const auto found = std::find(kKindNames.begin(), kKindNames.end(), name);
@@ -23,6 +30,20 @@ std::optional<CpuKind> find_kind(std::string_view name) {
 const char* wanted_name() {
   const char* name = std::getenv("EASYDEL_CPU");
   return name && *name ? name : nullptr;
+}
+
+// Tiles of bfloat16, with the state of their registers granted by the kernel to this process.
+bool has_amx() {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kBfloat16) == 0 || (d & kTiles) == 0) return false;
+  if (amx_is_advertised_but_unusable()) return false;
+  constexpr long kRequestState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 }  // namespace
@@ -41,7 +62,9 @@ std::vector<CpuKind> cpu_kinds() {
     return kinds;
   }
   kinds.push_back(CpuKind::kAvx512);
-  if (__builtin_cpu_supports("avx512vnni")) kinds.push_back(CpuKind::kAvx512Vnni);
+  if (!__builtin_cpu_supports("avx512vnni")) return kinds;
+  kinds.push_back(CpuKind::kAvx512Vnni);
+  if (has_amx()) kinds.push_back(CpuKind::kAmx);
 #endif
   return kinds;
 }
@@ -73,7 +96,11 @@ void select_cpu_kind(const std::string& name) {
 void limit_torch_to_cpu_kind() {
   const char* name = wanted_name();
   const std::optional<CpuKind> kind = name ? find_kind(name) : std::nullopt;
-  if (!kind || *kind >= CpuKind::kAvx512) return;
+  if (!kind || *kind >= CpuKind::kAmx) return;
+  if (*kind >= CpuKind::kAvx512) {
+    ::setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16", /*overwrite=*/0);
+    return;
+  }
   const bool avx2 = *kind >= CpuKind::kAvx2;
   ::setenv("ATEN_CPU_CAPABILITY", avx2 ? "avx2" : "default", /*overwrite=*/0);
   ::setenv("ONEDNN_MAX_CPU_ISA", *kind == CpuKind::kAvx2Vnni ? "AVX2_VNNI" : avx2 ? "AVX2" : "SSE41", /*overwrite=*/0);

@@ -9,9 +9,9 @@ namespace easydel {
 
 // In ascending order; a CPU of one kind does not have all lower ones (AVX2 with VNNI and AVX-512 without it both
 // exist).
-enum class CpuKind : uint8_t { kBaseline, kAvx2, kAvx2Vnni, kAvx512, kAvx512Vnni };
+enum class CpuKind : uint8_t { kBaseline, kAvx2, kAvx2Vnni, kAvx512, kAvx512Vnni, kAmx };
 
-const char* to_string(CpuKind kind);  // "baseline", "avx2", "avx2_vnni", "avx512", "avx512_vnni"
+const char* to_string(CpuKind kind);  // "baseline", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "amx"
 
 std::vector<CpuKind> cpu_kinds();  // those that this machine has, in ascending order
 

@@ -8,6 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
+#include "easydel/operations/kernels/cpu/tile_product.h"
 #include "easydel/operations/quantized/arguments.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
@@ -234,6 +235,25 @@ TEST(PackedProduct, AFewVectorsAndManyGiveTheSameInEveryType) {
         EXPECT_EQ(y.scalar_type(), type);
         const double part = type == at::kFloat ? 1e-6 : type == at::kHalf ? 1e-3 : 8e-3;
         EXPECT_TRUE(is_product(y, x, values, part, rows == 2 ? bias : Tensor()));
+      }
+    }
+  }
+}
+
+TEST(PackedProduct, TilesAreAsExactAsFloat32) {
+  if (!kernels::tile_kernels()) GTEST_SKIP() << "needs a CPU with AMX";
+  at::manual_seed(7);
+  for (const int64_t rows : {8, 16, 17, 32, 100}) {
+    for (const int64_t out : {1, 31, 97, 600}) {
+      for (const PackedCodes& packed :
+           {random_codes(PackedFormat::kInt8, out, 192), random_codes(PackedFormat::kInt4, out, 192, 32, at::kHalf),
+            random_codes(PackedFormat::kInt4, out, 192, 64)}) {
+        SCOPED_TRACE(concat(rows, " times ", out));
+        const Tensor x = at::randn({rows, 192}) * at::randn({rows, 192}).exp(), bias = at::randn({out});
+        const Tensor values = plain_values(packed), y = packed_product(x, packed, bias).to(at::kDouble);
+        const Tensor want = at::linear(x.to(at::kDouble), values, bias.to(at::kDouble));
+        const Tensor sizes = at::linear(x.to(at::kDouble).abs(), values.abs(), bias.to(at::kDouble).abs());
+        EXPECT_TRUE(((y - want).abs() <= 2e-6 * sizes).all().item<bool>());
       }
     }
   }

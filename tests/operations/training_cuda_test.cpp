@@ -130,7 +130,7 @@ TEST_F(TrainingOnCuda, LabelsOnTheCpuLeaveRowsOut) {
 }
 
 // A checkpoint that keeps attention's result does not compute it again, and has the same gradients.
-TEST_F(TrainingOnCuda, CheckpointsKeepFlashAttention) {
+TEST_F(TrainingOnCuda, CheckpointsKeepAttention) {
   const auto half = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
   const Tensor q = at::randn({2, 70, 4, 40}, half), k = at::randn({2, 70, 2, 40}, half);
   const Tensor v = at::randn({2, 70, 2, 40}, half);

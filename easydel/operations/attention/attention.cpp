@@ -9,7 +9,6 @@
 #include "easydel/operations/attention/cached.h"
 #include "easydel/operations/attention/mechanisms.h"
 #include "easydel/operations/checkpoint.h"
-#include "easydel/operations/checkpoint_dots.h"
 
 namespace easydel::operations {
 namespace {
@@ -25,8 +24,7 @@ AttentionOutput auto_attention(const Tensor& q, const Tensor& k, const Tensor& v
   if (!q.is_cuda() || !is_plain) return blockwise_attention(q, k, v, options);
   const bool has_no_matrix =
       options.mask.is_plain_causal(q.size(1), k.size(1)) || options.mask.sees_everything(q.size(1), k.size(1));
-  if ((!has_no_matrix || keeps_dot("attn_output")) && flash_can(q, k, options))
-    return flash_attention(q, k, v, options);
+  if (!has_no_matrix && flash_can(q, k, options)) return flash_attention(q, k, v, options);
   return sdpa_attention(q, k, v, options);
 }
 

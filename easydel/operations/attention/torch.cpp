@@ -1,5 +1,6 @@
 // torch's own kernels: sdpa, flash, cudnn.
 #include <ATen/ATen.h>
+#include <ATen/SDPBackend.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
@@ -135,6 +136,44 @@ Tensor flash(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& be
                                                   /*return_debug_mask=*/false, o.scale, o.left, o.right));
 }
 
+// cuDNN's kernels, likewise. q, k, v [B, N, T, H].
+struct KeptCudnn : torch::autograd::Function<KeptCudnn> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, bool is_causal,
+                        std::optional<double> scale) {
+    const TensorList made = keep_dots("attn_output", [&]() -> TensorList {
+      const auto [out, lse, q_begins, k_begins, queries, keys, seed, offset, debug] =
+          at::_scaled_dot_product_cudnn_attention(q, k, v, std::nullopt, /*compute_log_sumexp=*/true, 0.0, is_causal,
+                                                  /*return_debug_mask=*/false, scale);
+      return {out, lse, seed, offset};
+    });
+    ctx->save_for_backward({q, k, v, made[0], made[1], made[2], made[3]});
+    ctx->saved_data["is_causal"] = is_causal;
+    ctx->saved_data["scale"] = scale;
+    return made[0];
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("cudnn attention");
+    const auto saved = ctx->get_saved_variables();
+    const Tensor none;
+    const auto [d_q, d_k, d_v] = at::_scaled_dot_product_cudnn_attention_backward(
+        grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5], saved[6], none, none, none,
+        saved[0].size(2), saved[1].size(2), 0.0, ctx->saved_data["is_causal"].toBool(),
+        ctx->saved_data["scale"].toOptional<double>());
+    return {d_q, d_k, d_v, Tensor(), Tensor()};
+  }
+};
+
+// Whether torch's sdpa would choose cuDNN's kernels for training. Asked as with gradients, since the first run of a
+// checkpoint has none and must choose what the second does.
+bool sdpa_picks_cudnn(const Tensor& q, const Tensor& k, const Tensor& v, bool is_causal, std::optional<double> scale) {
+  const at::AutoGradMode with_gradients(true);
+  const auto asked = [](const Tensor& t) { return t.detach().requires_grad_(); };
+  const int64_t choice = at::_fused_sdp_choice(asked(q), asked(k), asked(v), std::nullopt, 0.0, is_causal, scale,
+                                               /*enable_gqa=*/q.size(1) != k.size(1));
+  return choice == static_cast<int64_t>(at::SDPBackend::cudnn_attention);
+}
+
 }  // namespace
 
 AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
@@ -147,6 +186,12 @@ AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v
     mask = additive(q, k, options, options.mask.sees_everything(queries, keys));
   } else if (!is_causal && !options.mask.sees_everything(queries, keys)) {
     mask = options.mask.to_bool(queries, keys, q.device());
+  }
+  if (q.is_cuda() && !mask.defined() && keeps_dot("attn_output")) {
+    const Tensor heads_q = q.transpose(1, 2), heads_k = k.transpose(1, 2), heads_v = v.transpose(1, 2);
+    if (sdpa_picks_cudnn(heads_q, heads_k, heads_v, is_causal, options.scale))
+      return {KeptCudnn::apply(heads_q, heads_k, heads_v, is_causal, options.scale).transpose(1, 2)};
+    if (flash_can(q, k, options)) return flash_attention(q, k, v, options);
   }
   // With a mask, torch's fused kernels need as many key heads as query heads.
   const bool repeats = mask.defined() && group > 1;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/kernels/cpu/tile_product.h"
 #include "easydel/operations/kernels/cuda/packed_weights.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/quantized/arguments.h"
@@ -163,6 +164,54 @@ void multiply_few(Prepared& x, const std::vector<PackedMap>& maps, const std::ve
   if (pieces > 0) run(jobs, static_cast<std::size_t>(scratch));
 }
 
+// The tiles of AMX take codes whose values are bfloat16 without rounding.
+bool can_multiply_in_tiles(const PackedCodes& weight, int64_t rows, Activations activations) {
+  constexpr int64_t kFewestVectors = 8;  // with fewer, reading the codes takes longer than multiplying them
+  return kernels::tile_kernels() && rows >= kFewestVectors && activations == Activations::kFloat &&
+         weight.format != PackedFormat::kNf4 && weight.in() % kernels::kTileDepth == 0 && !weight.scale_map.defined();
+}
+
+// x [rows, in] as the tiles read it.
+Tensor split_for_tiles(const Tensor& x) {
+  const int64_t vectors = x.size(0), width = x.size(1), block = kernels::tile_block(vectors);
+  const int64_t blocks = (vectors + block - 1) / block, size = kernels::tile_block_size(vectors, width);
+  const Tensor parts = at::empty({blocks * size}, at::kShort);
+  auto* to = reinterpret_cast<uint16_t*>(parts.mutable_data_ptr<int16_t>());
+  for_units(static_cast<std::size_t>(blocks), [&](std::size_t unit) {
+    const auto index = static_cast<int64_t>(unit);
+    kernels::tile_kernels()->split(x.const_data_ptr<float>(), vectors, width, index, to + index * size);
+  });
+  return parts;
+}
+
+void multiply_in_tiles(const Tensor& parts, int64_t vectors, const PackedCodes& weight, const Tensor& bias,
+                       const Tensor& y) {
+  constexpr int64_t kPieceElements = 256 << 10;  // of widened weights: with x's block they stay in the second cache
+  const Tensor scales = weight.scales.to(at::kFloat).contiguous();
+  kernels::TileProduct product;
+  product.codes = weight.codes.const_data_ptr();
+  product.are_nibbles = !is_int8(weight);
+  product.scales = scales.const_data_ptr<float>();
+  product.groups = is_int8(weight) ? 1 : scales.size(1);
+  product.bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  product.parts = reinterpret_cast<const uint16_t*>(parts.const_data_ptr<int16_t>());
+  product.y = y.mutable_data_ptr<float>();
+  product.rows = product.y_row = weight.out();
+  product.width = weight.in();
+  product.vectors = vectors;
+  constexpr int64_t kPanel = kernels::kTilePanel;
+  const int64_t panels = (weight.out() + kPanel - 1) / kPanel, threads = at::get_num_threads();
+  const int64_t in_cache = std::max<int64_t>(1, kPieceElements / (kPanel * weight.in()));
+  const int64_t per_piece = std::clamp<int64_t>((panels + threads - 1) / threads, 1, in_cache);
+  for_units(static_cast<std::size_t>((panels + per_piece - 1) / per_piece), [&](std::size_t unit) {
+    thread_local std::vector<uint16_t> widened;
+    widened.resize(static_cast<std::size_t>(per_piece * kPanel * weight.in()));
+    const int64_t begin = static_cast<int64_t>(unit) * per_piece * kPanel;
+    kernels::tile_kernels()->multiply(product, begin, std::min(weight.out(), begin + per_piece * kPanel),
+                                      widened.data());
+  });
+}
+
 // Some rows of the matrix at a time, so that unpacked rows stay in cache.
 void multiply_many(const Tensor& x, const PackedCodes& weight, const Tensor& bias, const Tensor& y) {
   constexpr int64_t kTileElements = 1 << 20;
@@ -221,14 +270,23 @@ std::vector<Tensor> packed_products(const Tensor& x, const std::vector<PackedMap
   if (maps.empty() || x.numel() == 0) return as_x(results);
   Prepared prepared(x.requires_grad() ? x.detach() : x, activations);
   const int64_t rows = x.numel() / x.size(-1);
-  if (rows <= kernels::quantized().most_vectors) {
-    multiply_few(prepared, maps, biases, results, activations);
-  } else {
-    for (std::size_t i = 0; i < maps.size(); ++i) {
-      const PackedCodes& weight = *maps[i].weight;
+  std::vector<PackedMap> others;
+  std::vector<Tensor> other_biases, other_results;
+  Tensor parts;
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    const PackedCodes& weight = *maps[i].weight;
+    if (can_multiply_in_tiles(weight, rows, activations)) {
+      if (!parts.defined()) parts = split_for_tiles(prepared.values(weight));
+      multiply_in_tiles(parts, rows, weight, biases[i], results[i]);
+    } else if (rows <= kernels::quantized().most_vectors) {
+      others.push_back(maps[i]);
+      other_biases.push_back(biases[i]);
+      other_results.push_back(results[i]);
+    } else {
       multiply_many(prepared.values(weight), weight, biases[i], results[i].view({rows, weight.out()}));
     }
   }
+  if (!others.empty()) multiply_few(prepared, others, other_biases, other_results, activations);
   return as_x(results);
 }
 

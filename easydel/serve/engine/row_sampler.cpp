@@ -165,8 +165,9 @@ int32_t draw_token(std::span<float> scores, const SamplingParams& params, double
   keep_min_p(candidates, params.min_p);
   keep_typical(candidates, params.typical_p);
   // In the order of the vocabulary, so that a draw does not depend on how the candidates were found.
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
+  const auto comes_first = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
+  if (!std::is_sorted(candidates.begin(), candidates.end(), comes_first))
+    std::sort(candidates.begin(), candidates.end(), comes_first);
   const double threshold = uniform * total_weight(candidates);
   double sum = 0;
   for (const Candidate& candidate : candidates) {

@@ -12,6 +12,7 @@
 namespace easydel::operations::kernels {
 
 #if defined(EASYDEL_X86_KERNELS)
+void float_product_amx(const FloatProduct& product);
 void float_product_avx2(const FloatProduct& product);
 void float_product_avx512(const FloatProduct& product);
 
@@ -33,6 +34,7 @@ std::vector<FloatProductKernel> float_products() {
   std::vector<FloatProductKernel> products;
   if (use_cpu_kind(CpuKind::kAvx2)) products.push_back(float_product_avx2);
   if (use_cpu_kind(CpuKind::kAvx512)) products.push_back(float_product_avx512);
+  if (use_cpu_kind(CpuKind::kAmx)) products.push_back(float_product_amx);
   return products;
 }
 
@@ -42,7 +44,7 @@ FloatProductKernel float_product_available() {
 }
 
 FloatProductKernel float_product_preferred() {
-  static const bool prefers = is_amd();
+  static const bool prefers = is_amd() || use_cpu_kind(CpuKind::kAmx);
   return prefers ? float_product_available() : nullptr;
 }
 

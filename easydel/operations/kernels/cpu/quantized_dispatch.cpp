@@ -1,5 +1,6 @@
 #include "easydel/core/cpu.h"
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
+#include "easydel/operations/kernels/cpu/tile_product.h"
 
 namespace easydel::operations::kernels {
 
@@ -9,6 +10,7 @@ extern const QuantizedKernels quantized_avx2;
 extern const QuantizedKernels quantized_avx2_vnni;
 extern const QuantizedKernels quantized_avx512;
 extern const QuantizedKernels quantized_avx512_vnni;
+extern const TileKernels tile_kernels_amx;
 #endif
 
 QuantizedKernelList quantized_available() {
@@ -31,6 +33,15 @@ const QuantizedKernels& quantized() {
     return *list.tables[list.count - 1];
   }();
   return fastest;
+}
+
+const TileKernels* tile_kernels() {
+#ifdef EASYDEL_X86_KERNELS
+  static const bool has = use_cpu_kind(CpuKind::kAmx);
+  return has ? &tile_kernels_amx : nullptr;
+#else
+  return nullptr;
+#endif
 }
 
 }  // namespace easydel::operations::kernels

@@ -1,0 +1,76 @@
+// The tiles of AMX, and float32 as sums of three bfloat16. Included only by files that are compiled for AMX.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace easydel::operations::kernels {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kTileElements = kLanes * 32;  // bfloat16 of a tile
+
+// All tiles are whole: sums [16, 16], left factors [16, 32], right factors [32 / 2, 16, 2].
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t column_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+class TileScope {
+ public:
+  TileScope() {
+    const TileConfig config;
+    _tile_loadconfig(&config);
+  }
+  ~TileScope() { _tile_release(); }
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+};
+
+// Rows become columns.
+inline void transpose(__m512i (&r)[kLanes]) {
+  __m512i t[kLanes];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+  }
+}
+
+// The upper halves of 32 floats in a row.
+inline __m512i upper_halves(__m512 first, __m512 second) {
+  alignas(64) static constexpr uint16_t kOdd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+                                                    33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  return _mm512_permutex2var_epi16(_mm512_castps_si512(first), _mm512_load_si512(kOdd), _mm512_castps_si512(second));
+}
+
+// What is left of x without its upper half, which holds eight of its 24 bits; 0 where that is not finite.
+inline __m512 rest_of(__m512 x) {
+  const __m512 upper = _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(~0xffff)));
+  const __mmask16 is_finite = _mm512_cmp_ps_mask(_mm512_abs_ps(upper), _mm512_set1_ps(__FLT_MAX__), _CMP_LE_OQ);
+  return _mm512_maskz_sub_ps(is_finite, x, upper);
+}
+
+}  // namespace
+}  // namespace easydel::operations::kernels
