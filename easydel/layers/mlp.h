@@ -37,6 +37,9 @@ class MLP : public Module {
   const char* describe(operations::DecodeLayer& layer) const;
 
  private:
+  // From the results of the first projections, one or two.
+  at::Tensor finish(const std::vector<at::Tensor>& projected) const;
+  bool drops() const;
   at::Tensor dropped(const at::Tensor& inner) const;
 
   MlpSpec spec_;

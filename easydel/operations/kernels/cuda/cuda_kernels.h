@@ -26,6 +26,7 @@ struct RmsNormBackward {
   const void* x;       // [rows, width]
   const void* weight;  // [width] of the same type
   const void* d_y;
+  const void* d_residual;  // added to d_x, or null
   const float* rstd;
   void* d_x;
   float* d_factor;  // [parts, width]
@@ -70,6 +71,7 @@ struct GateBackward {
   const void* gate;
   const void* up;
   const void* d_y;
+  void* y;  // null, or where act(gate) * up is written again, dense; may be d_y
   void* d_gate;
   void* d_up;
   int64_t gate_row, up_row, d_row, rows, width;
@@ -90,6 +92,22 @@ struct CrossEntropy {
   float label_smoothing, z_loss, logit_scale, logit_softcap;
 };
 void cross_entropy(Element d_type, const CrossEntropy& args, Stream stream);
+
+// A step of AdamW, in place: moments, then param -= step * mu / (sqrt(nu) * nu_scale + eps) + decay * param.
+struct Adamw {
+  static constexpr int kMaxTensors = 64;
+  void* param[kMaxTensors];
+  const void* gradient[kMaxTensors];
+  void* mu[kMaxTensors];
+  void* nu[kMaxTensors];
+  int64_t count[kMaxTensors];
+  int first_block[kMaxTensors + 1];  // of each tensor, whose blocks have adamw_block() elements
+  int tensors;
+  float b1, one_minus_b1, b2, one_minus_b2, eps;
+  float step, nu_scale, decay;
+};
+int64_t adamw_block(Element type);
+void adamw(Element type, const Adamw& args, Stream stream);
 
 // One new token of each row: stores its key and value in its slot of the cache, and attends over all visible slots. The
 // slot is read on the device.

@@ -23,13 +23,14 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_backward_kernel(RmsNormB
   int turn = 0;
   for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
     const float rstd = a.rstd[row];
-    P x[kEach], d_y[kEach];
+    P x[kEach], d_y[kEach], residual[kEach];
     float dot = 0;
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       const int i = threadIdx.x + j * blockDim.x;
       x[j] = i < packs ? P::at(a.x, row * packs + i) : P{};
       d_y[j] = i < packs ? P::at(a.d_y, row * packs + i) : P{};
+      residual[j] = i < packs && a.d_residual ? P::at(a.d_residual, row * packs + i) : P{};
 #pragma unroll
       for (int e = 0; e < P::kCount; ++e) dot += d_y[j].get(e) * factor[j][e] * x[j].get(e);
     }
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_backward_kernel(RmsNormB
       for (int e = 0; e < P::kCount; ++e) {
         const float normalized = x[j].get(e) * rstd;
         totals[j][e] += d_y[j].get(e) * normalized;
-        d_x.set(e, rstd * (d_y[j].get(e) * factor[j][e] - normalized * mean));
+        d_x.set(e, rstd * (d_y[j].get(e) * factor[j][e] - normalized * mean) + residual[j].get(e));
       }
       static_cast<uint4*>(a.d_x)[row * packs + i] = d_x.bits;
     }
