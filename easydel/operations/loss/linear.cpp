@@ -1,9 +1,11 @@
 // Cross-entropy of hidden @ weight^T + bias, some tokens at a time.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include "easydel/core/memory.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/loss/rows.h"
 
@@ -141,8 +143,13 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     if (ctx->saved_data["made"].toBool()) {
       const Tensor& d_loss = grads[0];
       const bool is_one = d_loss.is_cpu() && d_loss.item<double>() == 1.0;
+      const bool is_last = !torch::autograd::get_current_graph_task_keep_graph();  // nobody needs them after this
       const auto scaled = [&](const Tensor& grad) {
-        return is_one || !grad.defined() ? grad : grad * d_loss.to(grad.scalar_type());
+        if (is_one || !grad.defined()) return grad;
+        if (!is_last || !cuda_fused::applies(grad) || !grad.is_contiguous() || d_loss.device() != grad.device())
+          return grad * d_loss.to(grad.scalar_type());
+        cuda_fused::scale(grad, d_loss);
+        return grad;
       };
       return {scaled(saved[0]), scaled(saved[1]), scaled(saved[2]), Tensor(), Tensor(), Tensor()};
     }

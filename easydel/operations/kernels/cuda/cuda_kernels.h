@@ -21,7 +21,7 @@ struct RmsNorm {
 };
 void rms_norm(Element type, const RmsNorm& args, Stream stream);
 
-// The gradients of x and of the factor, offset + weight, whose sums over some rows each are in rows of d_factor.
+// The gradients of x and of the factor, offset + weight; d_factor is scratch memory, for sums over some rows each.
 struct RmsNormBackward {
   const void* x;       // [rows, width]
   const void* weight;  // [width] of the same type
@@ -29,7 +29,8 @@ struct RmsNormBackward {
   const void* d_residual;  // added to d_x, or null
   const float* rstd;
   void* d_x;
-  float* d_factor;  // [parts, width]
+  float* d_factor;      // [parts, width]
+  float* d_factor_sum;  // [width]
   int64_t rows, width;
   float offset;
   int parts;
@@ -92,6 +93,9 @@ struct CrossEntropy {
   float label_smoothing, z_loss, logit_scale, logit_softcap;
 };
 void cross_entropy(Element d_type, const CrossEntropy& args, Stream stream);
+
+// x *= factor, one number there; nothing is read or written if it is 1.
+void scale(Element type, void* x, int64_t count, const float* factor, Stream stream);
 
 // A step of AdamW, in place: moments, then param -= step * mu / (sqrt(nu) * nu_scale + eps) + decay * param.
 struct Adamw {

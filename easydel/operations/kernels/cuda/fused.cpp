@@ -90,6 +90,7 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& x, const Tensor& weigh
   const int64_t width = x.size(-1), rows = x.numel() / width;
   const int parts = cuda_kernels::rms_norm_parts(element_of(x), rows, width);
   const Tensor d_x = at::empty_like(x), d_factor = at::empty({parts, width}, rstd.options());
+  Tensor sum = at::empty({width}, rstd.options());
   const cuda_kernels::RmsNormBackward args{x.const_data_ptr(),
                                            weight.const_data_ptr(),
                                            d_y.const_data_ptr(),
@@ -97,12 +98,13 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& x, const Tensor& weigh
                                            rstd.const_data_ptr<float>(),
                                            d_x.mutable_data_ptr(),
                                            d_factor.mutable_data_ptr<float>(),
+                                           sum.mutable_data_ptr<float>(),
                                            rows,
                                            width,
                                            static_cast<float>(offset),
                                            parts};
   launch(x, [&](auto stream) { cuda_kernels::rms_norm_backward(element_of(x), args, stream); });
-  return {d_x, d_factor.sum(0)};
+  return {d_x, sum};
 }
 
 std::pair<Tensor, Tensor> rotary(const Tensor& q_in, const Tensor& k_in, const Tensor& cos_in, const Tensor& sin_in,
@@ -183,6 +185,14 @@ void cross_entropy(const CrossEntropyRows& r) {
                                         static_cast<float>(r.logit_softcap)};
   const Tensor& d_logits = r.d_logits.defined() ? r.d_logits : r.logits;
   launch(r.logits, [&](auto stream) { cuda_kernels::cross_entropy(element_of(d_logits), args, stream); });
+}
+
+void scale(const Tensor& x, const Tensor& factor) {
+  if (x.numel() == 0) return;
+  const Tensor wide = factor.to(at::kFloat);
+  launch(x, [&](auto stream) {
+    cuda_kernels::scale(element_of(x), x.mutable_data_ptr(), x.numel(), wide.const_data_ptr<float>(), stream);
+  });
 }
 
 void adamw(const std::vector<Tensor>& params, const std::vector<Tensor>& gradients, const std::vector<Tensor>& mu,
@@ -294,6 +304,7 @@ void gate_backward(const Tensor&, const Tensor&, int64_t, int64_t, const Tensor&
   missing();
 }
 void cross_entropy(const CrossEntropyRows&) { missing(); }
+void scale(const Tensor&, const Tensor&) { missing(); }
 void adamw(const std::vector<Tensor>&, const std::vector<Tensor>&, const std::vector<Tensor>&,
            const std::vector<Tensor>&, const AdamwStep&) {
   missing();

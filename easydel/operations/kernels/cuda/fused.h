@@ -50,6 +50,9 @@ struct CrossEntropyRows {
 };
 void cross_entropy(const CrossEntropyRows& rows);
 
+// x *= factor, in place, one number on the same device; x is dense. Nothing is read or written if it is 1.
+void scale(const at::Tensor& x, const at::Tensor& factor);
+
 // A step of AdamW on several tensors of one type and device, in place, by the formulas of torch's fused kernel; but a
 // parameter is rounded once, after its decay. Each is dense, and laid out as its gradient and moments.
 struct AdamwStep {

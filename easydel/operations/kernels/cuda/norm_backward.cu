@@ -1,4 +1,5 @@
-// A block takes every parts-th row; its threads keep the columns that they sum for the weight.
+// A block takes every parts-th row; its threads keep the columns that they sum for the weight. A second launch adds the
+// sums of the blocks.
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
 
 namespace easydel::operations::cuda_kernels {
@@ -57,6 +58,22 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_backward_kernel(RmsNormB
   }
 }
 
+// The sums of the blocks' rows: 32 columns for a block, 32 rows at a time.
+__global__ void __launch_bounds__(kWarp* kWarp) sum_parts_kernel(RmsNormBackward a) {
+  __shared__ float sums[kWarp][kWarp + 1];
+  const int64_t first = int64_t{blockIdx.x} * kWarp, column = first + threadIdx.x;
+  float sum = 0;
+  if (column < a.width) {
+#pragma unroll 4
+    for (int part = static_cast<int>(threadIdx.y); part < a.parts; part += kWarp)
+      sum += a.d_factor[part * a.width + column];
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  sum = warp_sum(sums[threadIdx.x][threadIdx.y]);
+  if (threadIdx.x == 0 && first + threadIdx.y < a.width) a.d_factor_sum[first + threadIdx.y] = sum;
+}
+
 int threads_for(int64_t packs) {
   return static_cast<int>(std::min<int64_t>(kMaxThreads, (packs + kWarp - 1) / kWarp * kWarp));
 }
@@ -91,6 +108,7 @@ void rms_norm_backward(Element type, const RmsNormBackward& args, Stream stream)
       rms_norm_backward_kernel<T, kMaxEach><<<blocks, threads, 0, stream>>>(args);
     }
   });
+  sum_parts_kernel<<<blocks_for(args.width, kWarp), dim3(kWarp, kWarp), 0, stream>>>(args);
 }
 
 }  // namespace easydel::operations::cuda_kernels

@@ -1,4 +1,4 @@
-// AdamW over several tensors in one launch: every moment, gradient and parameter is read once, and written once.
+// Elements in place: AdamW over several tensors in one launch, which reads and writes each number once; scaling.
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
 
 namespace easydel::operations::cuda_kernels {
@@ -51,7 +51,31 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(Adamw a) {
   }
 }
 
+template <class T>
+__global__ void __launch_bounds__(kThreads) scale_kernel(T* x, int64_t count, const float* factor) {
+  using P = Pack<T>;
+  const float times = *factor;
+  if (times == 1.0f) return;
+  const int64_t packs = reinterpret_cast<std::uintptr_t>(x) % 16 == 0 ? count / P::kCount : 0;
+  const int64_t first = int64_t{blockIdx.x} * kThreads + threadIdx.x, all = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = first; i < packs; i += all) {
+    P pack = P::at(x, i);
+#pragma unroll
+    for (int e = 0; e < P::kCount; ++e) pack.set(e, pack.get(e) * times);
+    reinterpret_cast<uint4*>(x)[i] = pack.bits;
+  }
+  for (int64_t i = packs * P::kCount + first; i < count; i += all) x[i] = narrow<T>(wide(x[i]) * times);
+}
+
 }  // namespace
+
+void scale(Element type, void* x, int64_t count, const float* factor, Stream stream) {
+  const unsigned blocks = std::min(blocks_for(count, 8 * kThreads), 2048u);
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    scale_kernel<T><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(x), count, factor);
+  });
+}
 
 int64_t adamw_block(Element type) { return int64_t{kThreads} * kTurns * (type == Element::Float32 ? 4 : 8); }
 
