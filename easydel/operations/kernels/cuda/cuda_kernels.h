@@ -94,6 +94,25 @@ struct CrossEntropy {
 };
 void cross_entropy(Element d_type, const CrossEntropy& args, Stream stream);
 
+// y[t] = bias + the sum over k of weight[k] x[t - (taps - 1) + k], of tokens with the same run as t, for each channel.
+// The four channels that are loaded at once must be aligned.
+struct CausalConv {
+  const void* x;  // [batch, tokens, channels]: tokens x_token elements apart
+  int64_t x_batch, x_token;
+  const float* weight;  // [taps, channels]
+  const float* bias;    // [channels] or null
+  const int64_t* runs;  // [batch, tokens] or null: all see each other
+  void* y;              // dense; in backward the gradient of x
+  const void* d_y;      // in backward, dense
+  float* d_weight;      // in backward [causal_conv_parts(), taps + 1, channels]: terms of the weight's, then the bias's
+  int64_t batch, tokens, channels;
+  int taps;
+};
+bool can_causal_conv(int64_t taps, int64_t channels);
+int64_t causal_conv_parts(int64_t batch, int64_t tokens);
+void causal_conv(Element type, const CausalConv& args, Stream stream);
+void causal_conv_backward(Element type, const CausalConv& args, Stream stream);
+
 // x *= factor, one number there; nothing is read or written if it is 1.
 void scale(Element type, void* x, int64_t count, const float* factor, Stream stream);
 

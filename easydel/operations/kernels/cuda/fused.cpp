@@ -187,6 +187,49 @@ void cross_entropy(const CrossEntropyRows& r) {
   launch(r.logits, [&](auto stream) { cuda_kernels::cross_entropy(element_of(d_logits), args, stream); });
 }
 
+bool can_causal_conv(const Tensor& x, int64_t taps, const Tensor& runs) {
+  const int64_t pack = 4 * x.element_size();
+  return applies(x) && x.dim() == 3 && x.numel() > 0 && x.stride(2) == 1 && x.stride(0) % 4 == 0 &&
+         x.stride(1) % 4 == 0 && reinterpret_cast<std::intptr_t>(x.const_data_ptr()) % pack == 0 &&
+         cuda_kernels::can_causal_conv(taps, x.size(2)) &&
+         (!runs.defined() || (runs.device() == x.device() && runs.scalar_type() == at::kLong && runs.is_contiguous() &&
+                              runs.dim() == 2 && runs.size(0) == x.size(0)));
+}
+
+namespace {
+cuda_kernels::CausalConv causal_conv_args(const Tensor& x, const Tensor& weight, const Tensor& runs, Tensor& y) {
+  cuda_kernels::CausalConv args{};
+  args.x = x.const_data_ptr(), args.x_batch = x.stride(0), args.x_token = x.stride(1);
+  args.weight = weight.const_data_ptr<float>();
+  args.runs = runs.defined() ? runs.const_data_ptr<int64_t>() : nullptr;
+  args.y = y.mutable_data_ptr();
+  args.batch = x.size(0), args.tokens = x.size(1), args.channels = x.size(2);
+  args.taps = static_cast<int>(weight.size(0));
+  return args;
+}
+}  // namespace
+
+Tensor causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& runs) {
+  Tensor y = at::empty(x.sizes(), x.options());
+  cuda_kernels::CausalConv args = causal_conv_args(x, weight, runs, y);
+  args.bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  launch(x, [&](auto stream) { cuda_kernels::causal_conv(element_of(x), args, stream); });
+  return y;
+}
+
+std::pair<Tensor, Tensor> causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& runs,
+                                               const Tensor& d_y_in) {
+  const Tensor d_y = d_y_in.is_contiguous() && in_packs(d_y_in) ? d_y_in : d_y_in.contiguous().clone();
+  Tensor d_x = at::empty(x.sizes(), x.options());
+  cuda_kernels::CausalConv args = causal_conv_args(x, weight, runs, d_x);
+  Tensor terms = at::empty({cuda_kernels::causal_conv_parts(x.size(0), x.size(1)), weight.size(0) + 1, x.size(2)},
+                           weight.options());
+  args.d_y = d_y.const_data_ptr();
+  args.d_weight = terms.mutable_data_ptr<float>();
+  launch(x, [&](auto stream) { cuda_kernels::causal_conv_backward(element_of(x), args, stream); });
+  return {d_x, terms.sum(0)};
+}
+
 void scale(const Tensor& x, const Tensor& factor) {
   if (x.numel() == 0) return;
   const Tensor wide = factor.to(at::kFloat);
@@ -304,6 +347,11 @@ void gate_backward(const Tensor&, const Tensor&, int64_t, int64_t, const Tensor&
   missing();
 }
 void cross_entropy(const CrossEntropyRows&) { missing(); }
+bool can_causal_conv(const Tensor&, int64_t, const Tensor&) { return false; }
+Tensor causal_conv(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { missing(); }
+std::pair<Tensor, Tensor> causal_conv_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  missing();
+}
 void scale(const Tensor&, const Tensor&) { missing(); }
 void adamw(const std::vector<Tensor>&, const std::vector<Tensor>&, const std::vector<Tensor>&,
            const std::vector<Tensor>&, const AdamwStep&) {

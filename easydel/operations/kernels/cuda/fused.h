@@ -50,6 +50,14 @@ struct CrossEntropyRows {
 };
 void cross_entropy(const CrossEntropyRows& rows);
 
+// Letters: B batch, T tokens, C channels, K taps. x [B, T, C], weight [K, C] float32, bias [C] float32 or undefined,
+// runs [B, T] int64 or undefined; see causal_conv.h.
+bool can_causal_conv(const at::Tensor& x, int64_t taps, const at::Tensor& runs);
+at::Tensor causal_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& runs);
+// The gradients of x, and in float32 of the weight and of a bias, [K + 1, C].
+std::pair<at::Tensor, at::Tensor> causal_conv_backward(const at::Tensor& x, const at::Tensor& weight,
+                                                       const at::Tensor& runs, const at::Tensor& d_y);
+
 // x *= factor, in place, one number on the same device; x is dense. Nothing is read or written if it is 1.
 void scale(const at::Tensor& x, const at::Tensor& factor);
 
