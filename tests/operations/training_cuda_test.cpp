@@ -13,6 +13,7 @@
 #include "easydel/operations/linear/linear.h"
 #include "easydel/operations/linear/trained.h"
 #include "easydel/operations/loss/loss.h"
+#include "easydel/operations/recurrent/causal_conv.h"
 #include "easydel/operations/rope.h"
 #include "tests/operations/float8_expected.h"
 #include "tests/support/tensors.h"
@@ -268,6 +269,36 @@ TEST_F(TrainingOnCuda, AdamwIsTorchs) {
     for (std::size_t list = 0; list < 4; ++list) {
       for (std::size_t i = 0; i < 70; ++i)
         EXPECT_TRUE(is_close(lists[list][i], want[list][i], {rounding, 1e-6})) << type << " " << list << " " << i;
+    }
+  }
+}
+
+// With strips of tokens that end in the middle, channels that are parts of wider rows, and more taps than the kernel
+// has.
+TEST_F(TrainingOnCuda, CausalConvolutionsAreThoseOfTheCpu) {
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t taps : {2, 3, 4, 5}) {
+      for (const bool documents : {false, true}) {
+        for (const bool bias : {false, true}) {
+          SCOPED_TRACE(testing::Message() << type << " " << taps << documents << bias);
+          const Tensor runs =
+              documents ? at::div(at::arange(150), 37, "floor").expand({2, 150}).contiguous() : Tensor();
+          const Differentiable f = [&](const std::vector<Tensor>& in) {
+            const Tensor ids = documents ? runs.to(in[0].device()) : runs;
+            return causal_conv(in[0].narrow(2, 8, 40), in[1], bias ? in[2] : Tensor(), {}, ids);
+          };
+          const std::vector<Tensor> here{at::randn({2, 150, 48}).to(type), at::randn({40, 1, taps}).to(type),
+                                         at::randn({40}).to(type)};
+          const std::vector<Tensor> far{there(here[0]), there(here[1]), there(here[2])};
+          const auto near = [&](const Tensor& a, const Tensor& b) {
+            const double rounding = type == at::kFloat ? 1e-5 : 0.01;
+            return is_close(a, b, {0, rounding * (b.defined() ? b.abs().max().item<double>() : 0)});
+          };
+          EXPECT_TRUE(near(f(far), f(here)));
+          const auto got = gradients_of(f, far), want = gradients_of(f, here);
+          for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(near(got[i], want[i])) << "gradient " << i;
+        }
+      }
     }
   }
 }
