@@ -14,6 +14,7 @@
 #include "easydel/operations/linear/trained.h"
 #include "easydel/operations/loss/loss.h"
 #include "easydel/operations/recurrent/causal_conv.h"
+#include "easydel/operations/recurrent/recurrences.h"
 #include "easydel/operations/rope.h"
 #include "tests/operations/float8_expected.h"
 #include "tests/support/tensors.h"
@@ -298,6 +299,36 @@ TEST_F(TrainingOnCuda, CausalConvolutionsAreThoseOfTheCpu) {
           const auto got = gradients_of(f, far), want = gradients_of(f, here);
           for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(near(got[i], want[i])) << "gradient " << i;
         }
+      }
+    }
+  }
+}
+
+// Chunks that end in the middle or are the only one; decays of heads or of channels; documents and a state before.
+TEST_F(TrainingOnCuda, GatedDeltaRulesAreThoseOfTheCpu) {
+  constexpr int64_t B = 2, H = 4, G = 2, K = 16, V = 8;
+  for (const int64_t tokens : {40, 150}) {
+    for (const bool channels : {false, true}) {
+      for (const bool documents : {false, true}) {
+        SCOPED_TRACE(testing::Message() << tokens << channels << documents);
+        Tensor runs;
+        if (documents) runs = at::div(at::arange(tokens), 37, "floor").expand({B, tokens}).contiguous();
+        const std::vector<int64_t> decays{B, tokens, H, K};
+        const std::vector<Tensor> here{
+            at::randn({B, tokens, G, K}), at::randn({B, tokens, G, K}),
+            at::randn({B, tokens, H, V}), -at::rand(at::IntArrayRef(decays).slice(0, channels ? 4 : 3)),
+            at::rand({B, tokens, H}),     at::randn({B, H, K, V})};
+        std::vector<Tensor> far;
+        for (const Tensor& t : here) far.push_back(there(t));
+        const Differentiable f = [&](const std::vector<Tensor>& in) {
+          const Tensor ids = documents ? runs.to(in[0].device()) : runs;
+          const Recurred done = gated_delta_rule(in[0], in[1], in[2], in[3], in[4], in[5], ids);
+          return at::cat({done.out.flatten(), done.state.flatten()});
+        };
+        EXPECT_TRUE(is_close(f(far), f(here), {1e-4, 1e-5}));
+        const auto got = gradients_of(f, far), want = gradients_of(f, here);
+        for (std::size_t i = 0; i < got.size(); ++i)
+          EXPECT_TRUE(is_close(got[i], want[i], {1e-3, 1e-5 * (1 + want[i].abs().max().item<double>())})) << i;
       }
     }
   }
