@@ -57,6 +57,34 @@ __global__ void rms_norm_pack_kernel(RmsNorm a) {
   static_cast<uint4*>(a.y)[blockIdx.x * packs + threadIdx.x] = y.bits;
 }
 
+// The same for rows of at most a warp's packs: a warp for each.
+constexpr int kRowWarps = 8;
+template <class T>
+__global__ void __launch_bounds__(kRowWarps* kWarp) rms_norm_warp_kernel(RmsNorm a) {
+  using P = Pack<T>;
+  const int packs = static_cast<int>(a.width / P::kCount), lane = threadIdx.x % kWarp;
+  const int64_t row = int64_t{blockIdx.x} * kRowWarps + threadIdx.x / kWarp;
+  const bool mine = row < a.rows && lane < packs;
+  next_may_start();
+  wait_for_previous();
+  P x{}, weight{}, y{};
+  if (mine) {
+    x = P::at(a.x, row * packs + lane);
+    weight = P::at(a.weight, lane);
+  }
+  float squares = 0;
+  for (int i = 0; i < P::kCount; ++i) squares += x.get(i) * x.get(i);
+  const float rstd = rsqrtf(warp_sum(squares) / static_cast<float>(a.width) + a.eps);
+  if (!mine) return;
+  if (a.rstd && lane == 0) a.rstd[row] = rstd;
+  for (int i = 0; i < P::kCount; ++i) {
+    float value = x.get(i) * rstd;
+    if (a.cast_first) value = wide(narrow<T>(value));
+    y.set(i, value * (weight.get(i) + a.offset));
+  }
+  static_cast<uint4*>(a.y)[row * packs + lane] = y.bits;
+}
+
 // Each thread rotates one pair.
 template <class T>
 __global__ void rotary_kernel(Rotary a) {
@@ -191,7 +219,11 @@ void rms_norm(Element type, const RmsNorm& args, Stream stream) {
     const auto rows = static_cast<unsigned>(args.rows);
     const int64_t packs = args.width / Pack<T>::kCount;
     const auto aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
-    if (args.width % Pack<T>::kCount == 0 && packs <= 1024 && aligned(args.x) && aligned(args.weight)) {
+    const bool is_packed =
+        args.width > 0 && args.width % Pack<T>::kCount == 0 && aligned(args.x) && aligned(args.weight);
+    if (is_packed && packs <= kWarp) {
+      launch_after(rms_norm_warp_kernel<T>, dim3(blocks_for(args.rows, kRowWarps)), kRowWarps * kWarp, 0, stream, args);
+    } else if (is_packed && packs <= 1024) {
       const auto threads = static_cast<int>((packs + kWarp - 1) / kWarp * kWarp);
       launch_after(rms_norm_pack_kernel<T>, dim3(rows), threads, 0, stream, args);
     } else {
