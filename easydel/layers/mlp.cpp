@@ -65,6 +65,11 @@ at::Tensor MLP::add_to(const at::Tensor& x, const Norm& norm) const {
   return x + (*this)(norm(x));
 }
 
+bool MLP::keeps_inner(at::Device device) const {
+  return !device.is_cuda() || (!gate_ && !gate_up_) || act_.gated == operations::GatedKernel::None ||
+         spec_.dropout > 0 || !down_->is_plain();
+}
+
 bool MLP::drops() const {
   const ForwardContext* ctx = current_forward();
   return spec_.dropout > 0 && ctx && ctx->dropout_key;
