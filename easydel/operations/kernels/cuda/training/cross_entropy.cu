@@ -111,21 +111,11 @@ struct PartSums {
   float total, picked;
 };
 
-[[maybe_unused]] __device__ inline void copy_pack_later(float4* to, const float4* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
-               "l"(from)
-               : "memory");
-}
-[[maybe_unused]] __device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kUnderWay>
-__device__ inline void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kUnderWay) : "memory");
-}
-
 template <class D, bool kCapped>
 __global__ void __launch_bounds__(kPartThreads, kPartBlocks) cross_entropy_part_kernel(CrossEntropy a, int part) {
 #if __CUDA_ARCH__ >= 900
-  extern __shared__ float4 own[];  // a thread reads only what it copied itself
+  constexpr int kTurns = 4;
+  extern __shared__ float4 own[];
   __shared__ float maxima[kWarp], sums[kWarp], totals[kWarp];
   __shared__ PartSums mine;
   const auto cluster = cooperative_groups::this_cluster();
@@ -134,42 +124,45 @@ __global__ void __launch_bounds__(kPartThreads, kPartBlocks) cross_entropy_part_
   const int64_t begin = static_cast<int64_t>(cluster.block_rank()) * part;
   const int count = static_cast<int>(max(int64_t{0}, min(int64_t{part}, a.width - begin))), packs = count / 4;
   const float4* x = reinterpret_cast<const float4*>(a.logits + row * a.width + begin);
-  const bool valid = label != a.ignore_index, smooths = a.label_smoothing != 0.0f;
-  const int read = valid ? packs : 0, turns = (read + kPartThreads - 1) / kPartThreads, half = (turns + 1) / 2;
-  for (int turn = 0; turn < turns; ++turn) {
-    const int i = turn * kPartThreads + static_cast<int>(threadIdx.x);
-    if (i < read) copy_pack_later(own + i, x + i);
-    if (turn + 1 == half) end_of_copies();
-  }
-  end_of_copies();
+  const bool valid = label != a.ignore_index;
+  const int read = valid ? packs : 0;
+  const auto logit = [&](float raw) {
+    const float scaled = raw * a.logit_scale;
+    return kCapped ? tanhf(scaled / a.logit_softcap) * a.logit_softcap : scaled;
+  };
   MaxSum seen{-INFINITY, 0.0f};
   float total = 0.0f;
-  const auto take = [&](int from, int to) {
-    for (int turn = from; turn < to; ++turn) {
-      const int i = turn * kPartThreads + static_cast<int>(threadIdx.x);
-      if (i >= read) break;
-      float4 y = own[i];
-      y = {y.x * a.logit_scale, y.y * a.logit_scale, y.z * a.logit_scale, y.w * a.logit_scale};
-      if constexpr (kCapped) {
-        const float cap = a.logit_softcap;
-        y = {tanhf(y.x / cap) * cap, tanhf(y.y / cap) * cap, tanhf(y.z / cap) * cap, tanhf(y.w / cap) * cap};
-      }
-      if (kCapped || a.logit_scale != 1.0f) own[i] = y;
-      if (smooths) total += y.x + y.y + y.z + y.w;
-      const float largest = fmaxf(fmaxf(y.x, y.y), fmaxf(y.z, y.w));
-      if (largest > seen.maximum) {
-        seen.sum *= __expf(seen.maximum - largest);
-        seen.maximum = largest;
-      }
-      if (seen.maximum == -INFINITY) continue;
-      seen.sum += __expf(y.x - seen.maximum) + __expf(y.y - seen.maximum) + __expf(y.z - seen.maximum) +
-                  __expf(y.w - seen.maximum);
+  for (int first = static_cast<int>(threadIdx.x); first < read; first += kTurns * kPartThreads) {
+    float4 y[kTurns];
+    float largest = -INFINITY;
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const int i = first + turn * kPartThreads;
+      if (i < read) y[turn] = x[i];
     }
-  };
-  wait_for_copies<1>();
-  take(0, half);
-  wait_for_copies<0>();
-  take(half, turns);
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const int i = first + turn * kPartThreads;
+      if (i >= read) continue;
+      float4& four = y[turn];
+      four = {logit(four.x), logit(four.y), logit(four.z), logit(four.w)};
+      own[i] = four;
+      total += four.x + four.y + four.z + four.w;
+      largest = fmaxf(largest, fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)));
+    }
+    if (largest > seen.maximum) {
+      seen.sum *= __expf(seen.maximum - largest);
+      seen.maximum = largest;
+    }
+    if (seen.maximum == -INFINITY) continue;
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      if (first + turn * kPartThreads >= read) continue;
+      const float4 four = y[turn];
+      seen.sum += __expf(four.x - seen.maximum) + __expf(four.y - seen.maximum) + __expf(four.z - seen.maximum) +
+                  __expf(four.w - seen.maximum);
+    }
+  }
   seen = warp_merge(seen);
   total = warp_sum(total);
   if (threadIdx.x % kWarp == 0) {
@@ -178,13 +171,13 @@ __global__ void __launch_bounds__(kPartThreads, kPartBlocks) cross_entropy_part_
     totals[threadIdx.x / kWarp] = total;
   }
   __syncthreads();
-  const int64_t place = label - begin;
-  const bool has_label = valid && place >= 0 && place < count;
   if (threadIdx.x < kWarp) {
     constexpr int kWarps = kPartThreads / kWarp;
     const bool is_warp = threadIdx.x < kWarps;
     seen = warp_merge(is_warp ? MaxSum{maxima[threadIdx.x], sums[threadIdx.x]} : MaxSum{-INFINITY, 0.0f});
     total = warp_sum(is_warp ? totals[threadIdx.x] : 0.0f);
+    const int64_t place = label - begin;
+    const bool has_label = valid && place >= 0 && place < count;
     if (threadIdx.x == 0) mine = {seen, total, has_label ? reinterpret_cast<const float*>(own)[place] : 0.0f};
   }
   cluster.sync();
@@ -200,8 +193,8 @@ __global__ void __launch_bounds__(kPartThreads, kPartBlocks) cross_entropy_part_
   cluster.barrier_arrive();  // waited for at the end: nobody's sums may go before all have read them
   const float lse = valid ? seen.maximum + logf(seen.sum) : 0.0f, width = static_cast<float>(a.width);
   if (begin == 0 && threadIdx.x == 0) {
-    const float smooth = smooths ? a.label_smoothing * (lse - total / width) : 0.0f;
-    a.nll[row] = valid ? (1.0f - a.label_smoothing) * (lse - picked) + smooth : 0.0f;
+    const float nll = (1.0f - a.label_smoothing) * (lse - picked) + a.label_smoothing * (lse - total / width);
+    a.nll[row] = valid ? nll : 0.0f;
     a.lse[row] = lse;
     a.correct[row] = valid && picked >= seen.maximum;
   }
@@ -209,21 +202,18 @@ __global__ void __launch_bounds__(kPartThreads, kPartBlocks) cross_entropy_part_
     const float weight = valid ? a.scale[row] : 0.0f;
     const float times = weight * (1.0f + 2.0f * a.z_loss * lse), minus = weight * a.label_smoothing / width;
     const float at_label = weight * (a.label_smoothing - 1.0f);
-    const int label_pack = has_label ? static_cast<int>(place / 4) : -1, label_place = static_cast<int>(place % 4);
-    const auto slope = [&](float y, bool is_label) {
+    const auto place = static_cast<int>(max(int64_t{-1}, min(int64_t{count}, label - begin)));
+    const auto slope = [&](float y, int i) {
       float d = __expf(y - lse) * times - minus;
-      if (is_label) d += at_label;
+      if (i == place) d += at_label;
       if (kCapped) d *= 1.0f - (y / a.logit_softcap) * (y / a.logit_softcap);
-      return narrow<D>(d * a.logit_scale);
+      return d * a.logit_scale;
     };
     FourOf<D>* d_x = reinterpret_cast<FourOf<D>*>(static_cast<D*>(a.d_logits) + row * a.width + begin);
     for (int i = static_cast<int>(threadIdx.x); i < packs; i += kPartThreads) {
-      const float4 y = valid ? own[i] : float4{};
-      FourOf<D> d{{slope(y.x, false), slope(y.y, false), slope(y.z, false), slope(y.w, false)}};
-      if (i == label_pack)
-        d = {{slope(y.x, label_place == 0), slope(y.y, label_place == 1), slope(y.z, label_place == 2),
-              slope(y.w, label_place == 3)}};
-      d_x[i] = d;
+      const float4 four = valid ? own[i] : float4{};
+      d_x[i] = {{narrow<D>(slope(four.x, 4 * i)), narrow<D>(slope(four.y, 4 * i + 1)),
+                 narrow<D>(slope(four.z, 4 * i + 2)), narrow<D>(slope(four.w, 4 * i + 3))}};
     }
   }
   cluster.barrier_wait();
