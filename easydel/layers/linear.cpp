@@ -109,12 +109,32 @@ std::optional<std::vector<at::Tensor>> Linear::apply_around(const at::Tensor& x,
     if (!operations::cuda_fused::can_multiply_rows(x, rows, around)) return std::nullopt;
     return operations::cuda_fused::multiply_rows(x, rows, around);
   }
+  const std::vector<operations::LinearMap> given = plain_maps(maps);
+  return given.empty() ? std::nullopt : operations::linears_around(x, given, around);
+}
+
+std::vector<operations::LinearMap> Linear::plain_maps(const std::vector<const Linear*>& maps) {
   std::vector<operations::LinearMap> given;
   for (const Linear* linear : maps) {
-    if (!linear->is_plain() || !linear->split_over(linear->in_dim_.axis).empty()) return std::nullopt;
+    if (!linear->is_plain() || !linear->split_over(linear->in_dim_.axis).empty()) return {};
     given.push_back(linear->map());
   }
-  return operations::linears_around(x, given, around);
+  return given;
+}
+
+std::optional<operations::NormedLinears> Linear::apply_normed(const at::Tensor& x,
+                                                              const std::vector<const Linear*>& maps,
+                                                              const operations::AroundProducts& around) {
+  if (!x.is_cuda()) return std::nullopt;
+  const std::vector<operations::LinearMap> given = plain_maps(maps);
+  return given.empty() ? std::nullopt : operations::normed_linears(x, around.norm, around.norm_options, given);
+}
+
+std::optional<at::Tensor> Linear::apply_gated(const std::vector<at::Tensor>& gated,
+                                              const operations::Activation& act) const {
+  if (!gated.front().is_cuda()) return std::nullopt;
+  const std::vector<operations::LinearMap> given = plain_maps({this});
+  return given.empty() ? std::nullopt : operations::gated_linear(gated, act, given.front());
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include "easydel/operations/attention/decode_layer.h"
 #include "easydel/operations/linear/around_products.h"
 #include "easydel/operations/linear/linear.h"
+#include "easydel/operations/linear/trained.h"
 #include "easydel/operations/quantized/packed_product.h"
 
 namespace easydel {
@@ -60,6 +61,11 @@ class Linear : public Module {
   static std::optional<std::vector<at::Tensor>> apply_around(const at::Tensor& x,
                                                              const std::vector<const Linear*>& maps,
                                                              const operations::AroundProducts& around);
+  // With gradients: of around.norm of x, and of act(gate) * up, where a GPU computes them together; else nullopt.
+  static std::optional<operations::NormedLinears> apply_normed(const at::Tensor& x,
+                                                               const std::vector<const Linear*>& maps,
+                                                               const operations::AroundProducts& around);
+  std::optional<at::Tensor> apply_gated(const std::vector<at::Tensor>& gated, const operations::Activation& act) const;
 
   const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null when packed
   const std::shared_ptr<Parameter>& bias() const { return bias_; }      // null without one
@@ -90,6 +96,8 @@ class Linear : public Module {
 
  private:
   operations::LinearMap map() const;
+  // Of maps that are plain, and whose results are whole; else empty.
+  static std::vector<operations::LinearMap> plain_maps(const std::vector<const Linear*>& maps);
 
   // The result without bias, before terms are summed; including the adapter.
   at::Tensor multiply(const at::Tensor& x) const;

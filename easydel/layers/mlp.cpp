@@ -32,29 +32,52 @@ MLP::MLP(MlpSpec spec) : spec_(std::move(spec)), act_(operations::find_activatio
 at::Tensor MLP::operator()(const at::Tensor& x_whole) const {
   const at::Tensor x =
       parallel() ? collectives::identity_forward_sum_backward(x_whole, parallel()->group(split_over(kInner))) : x_whole;
+  if (gate_up_) return finish({(*gate_up_)(x)});
+  return finish(gate_ ? Linear::apply_all(x, {gate_, up_}) : std::vector<at::Tensor>{(*up_)(x)});
+}
+
+at::Tensor MLP::finish(const std::vector<at::Tensor>& projected) const {
+  if (!gate_ && !gate_up_) return (*down_)(dropped(act_(projected[0])));
   const auto scaled = [](const at::Tensor& y, double factor) { return factor == 1 ? y : y * factor; };
-  if (gate_up_) return (*down_)(dropped(operations::gated_activation((*gate_up_)(x), act_)));
-  if (gate_) {
-    const std::vector<at::Tensor> both = Linear::apply_all(x, {gate_, up_});
-    const at::Tensor inner = operations::gated_activation(scaled(both[0], spec_.gate_scale), both[1], act_);
-    return scaled((*down_)(dropped(inner)), spec_.out_scale);
+  std::vector<at::Tensor> gated = projected;
+  if (gate_) gated[0] = scaled(gated[0], spec_.gate_scale);
+  const double out_scale = gate_ ? spec_.out_scale : 1;
+  if (!drops()) {
+    if (const auto y = down_->apply_gated(gated, act_)) return scaled(*y, out_scale);
   }
-  return (*down_)(dropped(act_((*up_)(x))));
+  const at::Tensor inner =
+      gate_ ? operations::gated_activation(gated[0], gated[1], act_) : operations::gated_activation(gated[0], act_);
+  return scaled((*down_)(dropped(inner)), out_scale);
 }
 
 at::Tensor MLP::add_to(const at::Tensor& x, const Norm& norm) const {
   operations::AroundProducts before{.gate = &act_};
-  if (!gate_ || !norm.describe(before)) return x + (*this)(norm(x));
-  const auto inner = Linear::apply_around(x, {gate_, up_}, before);
-  if (!inner) return x + (*this)(norm(x));
-  const at::Tensor kept = dropped((*inner)[0]);
-  const auto added = Linear::apply_around(kept, {down_}, {.residual = x});
-  return added ? (*added)[0] : x + (*down_)(kept);
+  if (!norm.describe(before)) return x + (*this)(norm(x));
+  if (const auto inner = gate_ ? Linear::apply_around(x, {gate_, up_}, before) : std::nullopt) {
+    const at::Tensor kept = dropped((*inner)[0]);
+    const auto added = Linear::apply_around(kept, {down_}, {.residual = x});
+    return added ? (*added)[0] : x + (*down_)(kept);
+  }
+  const std::vector<const Linear*> first = gate_      ? std::vector{gate_, up_}
+                                           : gate_up_ ? std::vector{gate_up_}
+                                                      : std::vector{up_};
+  if (const auto normed = Linear::apply_normed(x, first, before)) return normed->x + finish(normed->results);
+  return x + (*this)(norm(x));
+}
+
+bool MLP::keeps_inner(at::Device device) const {
+  return !device.is_cuda() || (!gate_ && !gate_up_) || act_.gated == operations::GatedKernel::None ||
+         spec_.dropout > 0 || !down_->is_plain();
+}
+
+bool MLP::drops() const {
+  const ForwardContext* ctx = current_forward();
+  return spec_.dropout > 0 && ctx && ctx->dropout_key;
 }
 
 at::Tensor MLP::dropped(const at::Tensor& inner) const {
+  if (!drops()) return inner;
   const ForwardContext* ctx = current_forward();
-  if (spec_.dropout == 0 || !ctx || !ctx->dropout_key) return inner;
   const RandomKey key = ctx->dropout_key->fold("mlp").fold(static_cast<uint64_t>(spec_.layer_idx));
   if (ctx->part.batch == 0) return operations::dropout(inner, spec_.dropout, key);
   // By the place in the whole, so that a mesh drops the same.

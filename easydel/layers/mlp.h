@@ -33,10 +33,15 @@ class MLP : public Module {
   at::Tensor operator()(const at::Tensor& x) const;
   // x + the block of norm(x), in as few launches as a GPU has kernels for.
   at::Tensor add_to(const at::Tensor& x, const Norm& norm) const;
+  // Whether what the last projection reads is kept for backward there; else backward computes it again.
+  bool keeps_inner(at::Device device) const;
   // Fills in its part, or says why decode_layer has no such MLP; null where it has.
   const char* describe(operations::DecodeLayer& layer) const;
 
  private:
+  // From the results of the first projections, one or two.
+  at::Tensor finish(const std::vector<at::Tensor>& projected) const;
+  bool drops() const;
   at::Tensor dropped(const at::Tensor& inner) const;
 
   MlpSpec spec_;

@@ -209,8 +209,8 @@ TEST_F(Cuda, Losses) {
     expect_same([&](const auto& in) { return cross_entropy(in[0], labels.to(in[0].device()), options).loss; },
                 {at::randn({50, 40}, at::kDouble)}, kExact);
   }
-  // The kernel for float32, with rows of four and with others, longer than a block.
-  for (const int64_t width : {4096, 5003}) {
+  // The kernels for float32: rows in one block, or in the shared memory of one to eight; with packs of four or without.
+  for (const int64_t width : {4096, 5003, 18000, 65540, 128256, 300004, 420000}) {
     const Tensor logits = at::randn({33, width}) * 3, classes = at::randint(width, {33}, at::kLong);
     classes.select(0, 5).fill_(-100);
     for (const CrossEntropyOptions& options :

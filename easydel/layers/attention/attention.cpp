@@ -93,19 +93,23 @@ std::optional<Attention::Projected> Attention::project_around(const at::Tensor& 
 }
 
 Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
+  if (!spec_.fused_qkv) return by_head(Linear::apply_all(x_BTD, {q_, k_, v_}));
+  return split((*qkv_)(x_BTD));
+}
+
+Attention::Projected Attention::split(const at::Tensor& result) const {
   // -1 and not the config's counts: on a mesh a rank has only its own heads.
   const int64_t head = spec_.head_dim;
-  if (!spec_.fused_qkv) return by_head(Linear::apply_all(x_BTD, {q_, k_, v_}));
   const HeadPart part = head_part();
   if (spec_.qkv_by_head) {
     // Ranks that share a group have all of its queries, and take their own.
     const int64_t group = spec_.num_heads / spec_.num_kv_heads;
-    const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {part.kv.size(), group + 2, head});
+    const at::Tensor qkv = result.unflatten(-1, {part.kv.size(), group + 2, head});
     const at::Tensor q = qkv.narrow(-2, 0, group).flatten(-3, -2);
     return {q.narrow(-2, part.query.size() > 0 ? part.query.begin - part.kv.begin * group : 0, part.query.size()),
             qkv.select(-2, group), qkv.select(-2, group + 1)};
   }
-  const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {-1, head});
+  const at::Tensor qkv = result.unflatten(-1, {-1, head});
   const int64_t n = part.query.size(), k = part.kv.size();
   return {qkv.narrow(-2, 0, n), qkv.narrow(-2, n, k), qkv.narrow(-2, n + k, k)};
 }
@@ -302,6 +306,16 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
 
 Attention::Output Attention::add_to(const at::Tensor& x_BTD, const Norm& norm, const ForwardContext& ctx) const {
   std::optional<Projected> projected = parallel() ? std::nullopt : project_around(x_BTD, norm, ctx);
+  operations::AroundProducts before;
+  if (!projected && !parallel() && norm.describe(before)) {
+    const std::vector<const Linear*> maps = qkv_ ? std::vector{qkv_} : std::vector{q_, k_, v_};
+    if (const auto normed = Linear::apply_normed(x_BTD, maps, before)) {
+      Projected prepared = qkv_ ? split(normed->results[0]) : by_head(normed->results);
+      prepare(prepared, ctx);
+      const Output attended = attend(prepared, ctx);
+      return {normed->x + (*out_)(attended.hidden), attended.weights};
+    }
+  }
   if (!projected) {
     const Output attended = (*this)(norm(x_BTD), ctx);
     return {x_BTD + attended.hidden, attended.weights};

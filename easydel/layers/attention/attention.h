@@ -88,6 +88,7 @@ class Attention : public Module {
   };
   Projected project(const at::Tensor& x_BTD) const;
   Projected by_head(const std::vector<at::Tensor>& all) const;  // what q_, k_ and v_ gave
+  Projected split(const at::Tensor& result) const;              // what qkv_ gave
   // Of norm(x), and rotated too where nothing comes between; nullopt where no launch does that.
   std::optional<Projected> project_around(const at::Tensor& x_BTD, const Norm& norm, const ForwardContext& ctx) const;
   bool rotates_results() const { return spec_.rope && !spec_.qk_norm && !spec_.temperature && spec_.clip == 0; }

@@ -1,9 +1,11 @@
 // Cross-entropy of hidden @ weight^T + bias, some tokens at a time.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include "easydel/core/memory.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/loss/rows.h"
 
@@ -49,11 +51,12 @@ class OutputLayer {
     if (bias) d_bias = at::zeros({weight_.size(0)}, hidden_.options().dtype(acc_));
   }
 
-  // Where the gradient of a chunk's logits goes, if it has another type than they have; consumed as logits() is.
-  Tensor narrow_gradient(int64_t count) {
-    if (is_wide_ || d_bias.defined()) return {};
-    if (!d_memory_.defined()) d_memory_ = at::empty({count, weight_.size(0)}, hidden_.options());
-    return d_memory_.narrow(0, 0, count);
+  // Whether the gradient of logits gets memory of its own, since it has another type than they have.
+  bool narrows_gradients() const { return !is_wide_ && !d_bias.defined(); }
+  // That memory, for `count` rows from a row on, of which there are at most `most`.
+  Tensor narrow_gradient(int64_t from, int64_t count, int64_t most) {
+    if (!d_memory_.defined()) d_memory_ = at::empty({most, weight_.size(0)}, hidden_.options());
+    return d_memory_.narrow(0, from, count);
   }
 
   void add_gradients(int64_t at, int64_t count, const Tensor& d_logits) {
@@ -84,14 +87,24 @@ class OutputLayer {
 
 Tensor like(const Tensor& grad, const Tensor& input) { return grad.defined() ? grad.to(input.scalar_type()) : grad; }
 
-// All chunks; with the rows' scale also their gradients.
+// All chunks; with the rows' scale also their gradients. Where the gradient of logits takes half the memory of the
+// logits, that of two chunks is multiplied at once: each product reads and writes the whole gradient of the weight.
 void compute(Problem& problem, OutputLayer& layer, const Tensor& scale) {
+  const int64_t most = std::min(2 * problem.chunk_rows(), problem.rows);
+  int64_t first = 0;  // row whose gradient is not multiplied yet
   problem.for_chunks([&](int64_t at, int64_t count) {
     const Tensor logits = layer.logits(at, count);
     if (!scale.defined()) return problem.compute(at, logits);
-    const Tensor d_logits = problem.writes_gradient(logits) ? layer.narrow_gradient(count) : Tensor();
-    problem.compute(at, logits, scale.narrow(0, at, count), d_logits);
-    layer.add_gradients(at, count, d_logits.defined() ? d_logits : logits);
+    const Tensor rows_scale = scale.narrow(0, at, count);
+    if (!layer.narrows_gradients() || !problem.writes_gradient(logits)) {
+      problem.compute(at, logits, rows_scale);
+      return layer.add_gradients(at, count, logits);
+    }
+    problem.compute(at, logits, rows_scale, layer.narrow_gradient(at - first, count, most));
+    const int64_t end = at + count;
+    if (end < problem.rows && end - first < most) return;
+    layer.add_gradients(first, end - first, layer.narrow_gradient(0, end - first, most));
+    first = end;
   });
 }
 
@@ -130,8 +143,13 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     if (ctx->saved_data["made"].toBool()) {
       const Tensor& d_loss = grads[0];
       const bool is_one = d_loss.is_cpu() && d_loss.item<double>() == 1.0;
+      const bool is_last = !torch::autograd::get_current_graph_task_keep_graph();  // nobody needs them after this
       const auto scaled = [&](const Tensor& grad) {
-        return is_one || !grad.defined() ? grad : grad * d_loss.to(grad.scalar_type());
+        if (is_one || !grad.defined()) return grad;
+        if (!is_last || !cuda_fused::applies(grad) || !grad.is_contiguous() || d_loss.device() != grad.device())
+          return grad * d_loss.to(grad.scalar_type());
+        cuda_fused::scale(grad, d_loss);
+        return grad;
       };
       return {scaled(saved[0]), scaled(saved[1]), scaled(saved[2]), Tensor(), Tensor(), Tensor()};
     }

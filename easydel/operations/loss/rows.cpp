@@ -129,7 +129,9 @@ int64_t Problem::chunk_rows() const {
   const int64_t elements = is_cpu ? int64_t{1} << 22 : int64_t{1} << 27;  // 16 MiB of float32 logits; 512 MiB on a GPU
   // The same for all ranks, whose parts of the vocabulary may differ in size.
   const int64_t width = options.split ? vocabulary / options.split->parts + 1 : vocabulary;
-  return std::max<int64_t>(is_cpu ? 128 : 1024, elements / std::max<int64_t>(1, width));
+  const int64_t fitting = elements / std::max<int64_t>(1, width);
+  if (is_cpu) return std::max<int64_t>(128, fitting);
+  return std::max<int64_t>(1024, fitting / 256 * 256);  // whole tiles of a product
 }
 
 bool Problem::writes_gradient(const Tensor& x) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/optim/rules/elementwise.h"
 #include "easydel/optim/rules/fused.h"
@@ -46,6 +47,11 @@ class Adam : public Elementwise {
       }
     }
     for (const auto& [key, lists] : groups.groups()) {
+      if (operations::cuda_fused::applies(lists[0][0])) {
+        operations::cuda_fused::adamw(lists[0], lists[1], lists[2], lists[3],
+                                      {rate_now, o_.b1, o_.b2, o_.eps, key.flag ? o_.weight_decay : 0.0, step + 1});
+        continue;
+      }
       const at::Tensor count =
           at::full({}, static_cast<double>(step + 1), lists[0][0].options().dtype(at::kFloat).requires_grad(false));
       if (key.flag && lists[0][0].is_cpu()) {

@@ -34,7 +34,8 @@ struct Saved {
 
 class Walk {
  public:
-  Walk(const operations::CheckpointPolicy& policy, int64_t width) : policy_(policy), width_(width) {}
+  Walk(const operations::CheckpointPolicy& policy, int64_t width, at::Device device)
+      : policy_(policy), width_(width), device_(device) {}
 
   Saved of(const Module& module) const {
     if (const auto* linear = dynamic_cast<const Linear*>(&module)) return of_linear(*linear, true);
@@ -59,7 +60,10 @@ class Walk {
     for (const auto& [name, child] : module.children()) {
       if (const auto* linear = dynamic_cast<const Linear*>(child.get())) linears.push_back(linear);
     }
-    for (std::size_t i = 0; i < linears.size(); ++i) saved += of_linear(*linears[i], i == 0 || i + 1 == linears.size());
+    const auto* mlp = dynamic_cast<const MLP*>(&module);
+    const bool last_reads_kept = !mlp || mlp->keeps_inner(device_);
+    for (std::size_t i = 0; i < linears.size(); ++i)
+      saved += of_linear(*linears[i], i == 0 || (i + 1 == linears.size() && last_reads_kept));
     // What the last map of an attention reads is a dot, too.
     if (dynamic_cast<const Attention*>(&module) && !linears.empty() && policy_.recomputes() &&
         policy_.keeps("attn_output"))
@@ -85,6 +89,7 @@ class Walk {
 
   const operations::CheckpointPolicy& policy_;
   int64_t width_;
+  at::Device device_;
 };
 
 void find_layers(const Module& module, std::vector<const Module*>& layers) {
@@ -92,7 +97,7 @@ void find_layers(const Module& module, std::vector<const Module*>& layers) {
   for (const auto& [name, child] : module.children()) find_layers(*child, layers);
 }
 
-// As linear_cross_entropy chooses.
+// As linear_cross_entropy chooses. On a GPU the gradients of two chunks of logits are held at once.
 int64_t logit_rows(const MemoryEstimateOptions& options, int64_t vocabulary, bool on_cpu) {
   if (options.chunk_size > 0) return std::min(options.chunk_size, options.tokens);
   const int64_t elements = int64_t{1} << (on_cpu ? 22 : 27);
@@ -140,7 +145,7 @@ MemoryEstimate estimate_memory(const BaseModule& model, const MemoryEstimateOpti
 
   const operations::CheckpointPolicy policy(config.memory.gradient_checkpointing,
                                             config.memory.gradient_checkpointing_targets);
-  const Walk walk(policy, config.hidden_size);
+  const Walk walk(policy, config.hidden_size, model.options().device);
   std::vector<const Module*> layers;
   find_layers(model, layers);
   Saved sum, largest;
@@ -160,8 +165,10 @@ MemoryEstimate estimate_memory(const BaseModule& model, const MemoryEstimateOpti
   estimate.temporary = options.tokens * (3 * largest.widest + 2 * width) * size;
   if (model.model_task() != TaskType::CausalLM || config.vocab_size <= 0) return estimate;
   const int64_t head = config.vocab_size * width;
-  const int64_t logits = logit_rows(options, config.vocab_size, model.options().device.is_cpu()) * config.vocab_size;
-  const int64_t loss = logits * (4 + (size < 4 ? size : 0)) + head * 4 + 2 * options.tokens * width * size;
+  const bool on_cpu = model.options().device.is_cpu();
+  const int64_t logits = logit_rows(options, config.vocab_size, on_cpu) * config.vocab_size;
+  const int64_t loss =
+      logits * (4 + (size < 4 ? (on_cpu ? size : 2 * size) : 0)) + head * 4 + 2 * options.tokens * width * size;
   const auto param_size = static_cast<int64_t>(c10::elementSize(param_dtype));
   estimate.temporary = std::max(estimate.temporary + head * param_size, loss);
   return estimate;

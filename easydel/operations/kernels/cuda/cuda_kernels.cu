@@ -57,6 +57,34 @@ __global__ void rms_norm_pack_kernel(RmsNorm a) {
   static_cast<uint4*>(a.y)[blockIdx.x * packs + threadIdx.x] = y.bits;
 }
 
+// The same for rows of at most a warp's packs: a warp for each.
+constexpr int kRowWarps = 8;
+template <class T>
+__global__ void __launch_bounds__(kRowWarps* kWarp) rms_norm_warp_kernel(RmsNorm a) {
+  using P = Pack<T>;
+  const int packs = static_cast<int>(a.width / P::kCount), lane = threadIdx.x % kWarp;
+  const int64_t row = int64_t{blockIdx.x} * kRowWarps + threadIdx.x / kWarp;
+  const bool mine = row < a.rows && lane < packs;
+  next_may_start();
+  wait_for_previous();
+  P x{}, weight{}, y{};
+  if (mine) {
+    x = P::at(a.x, row * packs + lane);
+    weight = P::at(a.weight, lane);
+  }
+  float squares = 0;
+  for (int i = 0; i < P::kCount; ++i) squares += x.get(i) * x.get(i);
+  const float rstd = rsqrtf(warp_sum(squares) / static_cast<float>(a.width) + a.eps);
+  if (!mine) return;
+  if (a.rstd && lane == 0) a.rstd[row] = rstd;
+  for (int i = 0; i < P::kCount; ++i) {
+    float value = x.get(i) * rstd;
+    if (a.cast_first) value = wide(narrow<T>(value));
+    y.set(i, value * (weight.get(i) + a.offset));
+  }
+  static_cast<uint4*>(a.y)[row * packs + lane] = y.bits;
+}
+
 // Each thread rotates one pair.
 template <class T>
 __global__ void rotary_kernel(Rotary a) {
@@ -125,6 +153,11 @@ __global__ void rotary_pack_kernel(Rotary a) {
   }
 }
 
+template <class T>
+__device__ inline float gated(const Activated& activated, float up) {
+  return wide(narrow<T>(activated.value)) * up;
+}
+
 // kPacked: sixteen bytes at a time; `index` counts these.
 template <class T, bool kPacked>
 __global__ void gate_kernel(Gate a) {
@@ -134,7 +167,7 @@ __global__ void gate_kernel(Gate a) {
   const int64_t row = index / width, i = index % width * kCount;
   const T* gate = static_cast<const T*>(a.gate) + row * a.gate_row + i;
   const T* up = static_cast<const T*>(a.up) + row * a.up_row + i;
-  const auto one = [&](float g, float u) { return wide(narrow<T>(activate(g, a.gelu).value)) * u; };
+  const auto one = [&](float g, float u) { return gated<T>(activate(g, a.gelu), u); };
   if constexpr (kPacked) {
     const Pack<T> g = Pack<T>::at(gate, 0), u = Pack<T>::at(up, 0);
     Pack<T> y;
@@ -158,110 +191,23 @@ __global__ void gate_backward_kernel(GateBackward a) {
   T* d_up = static_cast<T*>(a.d_up) + row * a.d_row + i;
   if constexpr (kPacked) {
     const Pack<T> g = Pack<T>::at(gate, 0), u = Pack<T>::at(up, 0), d = Pack<T>::at(d_y, 0);
-    Pack<T> d_g, d_u;
+    Pack<T> d_g, d_u, y;
     for (int j = 0; j < kCount; ++j) {
       const Activated act = activate(g.get(j), a.gelu);
       d_g.set(j, d.get(j) * u.get(j) * act.slope);
       d_u.set(j, d.get(j) * act.value);
+      y.set(j, gated<T>(act, u.get(j)));
     }
     *reinterpret_cast<uint4*>(d_gate) = d_g.bits;
     *reinterpret_cast<uint4*>(d_up) = d_u.bits;
+    if (a.y) static_cast<uint4*>(a.y)[index] = y.bits;
   } else {
     const Activated act = activate(wide(*gate), a.gelu);
     const float d = wide(*d_y);
+    if (a.y) static_cast<T*>(a.y)[index] = narrow<T>(gated<T>(act, wide(*up)));
     *d_gate = narrow<T>(d * wide(*up) * act.slope);
     *d_up = narrow<T>(d * act.value);
   }
-}
-
-// A running maximum and sum of exponentials, which can be merged.
-struct MaxSum {
-  float maximum, sum;
-};
-__device__ inline MaxSum merge(MaxSum a, MaxSum b) {
-  const float maximum = fmaxf(a.maximum, b.maximum);
-  if (maximum == -INFINITY) return {maximum, 0.0f};
-  return {maximum, a.sum * __expf(a.maximum - maximum) + b.sum * __expf(b.maximum - maximum)};
-}
-
-constexpr int kRowThreads = 1024;
-
-// One block for a row. The row is read twice and written once.
-template <class D>
-__global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(CrossEntropy a) {
-  __shared__ float maxima[kWarp], sums[kWarp], totals[kWarp];
-  const int64_t row = blockIdx.x, label = a.labels[row];
-  float* x = a.logits + row * a.width;
-  const bool valid = label != a.ignore_index;
-  const auto logit = [&](float raw) {
-    const float scaled = raw * a.logit_scale;
-    return a.logit_softcap != 0.0f ? tanhf(scaled / a.logit_softcap) * a.logit_softcap : scaled;
-  };
-  const bool packed = a.width % 4 == 0 && reinterpret_cast<std::uintptr_t>(a.logits) % 16 == 0;
-  const int64_t packs = packed ? a.width / 4 : 0;
-  MaxSum seen{-INFINITY, 0.0f};
-  float total = 0.0f;
-  const auto take = [&](float raw) {
-    const float y = logit(raw);
-    if (y > seen.maximum) {
-      seen.sum = seen.sum * __expf(seen.maximum - y) + 1.0f;
-      seen.maximum = y;
-    } else {
-      seen.sum += __expf(y - seen.maximum);
-    }
-    total += y;
-  };
-  for (int64_t i = threadIdx.x; i < packs; i += kRowThreads) {
-    const float4 four = reinterpret_cast<const float4*>(x)[i];
-    take(four.x), take(four.y), take(four.z), take(four.w);
-  }
-  for (int64_t i = packs * 4 + threadIdx.x; i < a.width; i += kRowThreads) take(x[i]);
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    seen =
-        merge(seen, {__shfl_xor_sync(0xffffffffu, seen.maximum, step), __shfl_xor_sync(0xffffffffu, seen.sum, step)});
-  }
-  total = warp_sum(total);
-  if (threadIdx.x % kWarp == 0) {
-    maxima[threadIdx.x / kWarp] = seen.maximum;
-    sums[threadIdx.x / kWarp] = seen.sum;
-    totals[threadIdx.x / kWarp] = total;
-  }
-  const float picked = valid ? logit(x[label]) : 0.0f;
-  __syncthreads();
-  seen = {maxima[threadIdx.x % kWarp], sums[threadIdx.x % kWarp]};
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    seen =
-        merge(seen, {__shfl_xor_sync(0xffffffffu, seen.maximum, step), __shfl_xor_sync(0xffffffffu, seen.sum, step)});
-  }
-  total = warp_sum(totals[threadIdx.x % kWarp]);
-  const float lse = seen.maximum + logf(seen.sum), width = static_cast<float>(a.width);
-  if (threadIdx.x == 0) {
-    const float nll = (1.0f - a.label_smoothing) * (lse - picked) + a.label_smoothing * (lse - total / width);
-    a.nll[row] = valid ? nll : 0.0f;
-    a.lse[row] = valid ? lse : 0.0f;
-    a.correct[row] = valid && picked >= seen.maximum;
-  }
-  if (!a.scale) return;
-  __syncthreads();  // all threads have read the label's logit
-  const float weight = valid ? a.scale[row] : 0.0f;
-  const float times = weight * (1.0f + 2.0f * a.z_loss * lse), minus = weight * a.label_smoothing / width;
-  const auto slope = [&](float raw, int64_t i) {
-    const float y = logit(raw);
-    float d = __expf(y - lse) * times - minus;
-    if (i == label) d += weight * (a.label_smoothing - 1.0f);
-    if (a.logit_softcap != 0.0f) d *= 1.0f - (y / a.logit_softcap) * (y / a.logit_softcap);
-    return d * a.logit_scale;
-  };
-  struct alignas(4 * sizeof(D)) Four {
-    D values[4];
-  };
-  D* d_x = static_cast<D*>(a.d_logits) + row * a.width;
-  for (int64_t i = threadIdx.x; i < packs; i += kRowThreads) {
-    const float4 four = reinterpret_cast<const float4*>(x)[i];
-    reinterpret_cast<Four*>(d_x)[i] = {{narrow<D>(slope(four.x, 4 * i)), narrow<D>(slope(four.y, 4 * i + 1)),
-                                        narrow<D>(slope(four.z, 4 * i + 2)), narrow<D>(slope(four.w, 4 * i + 3))}};
-  }
-  for (int64_t i = packs * 4 + threadIdx.x; i < a.width; i += kRowThreads) d_x[i] = narrow<D>(slope(x[i], i));
 }
 
 }  // namespace
@@ -273,7 +219,11 @@ void rms_norm(Element type, const RmsNorm& args, Stream stream) {
     const auto rows = static_cast<unsigned>(args.rows);
     const int64_t packs = args.width / Pack<T>::kCount;
     const auto aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
-    if (args.width % Pack<T>::kCount == 0 && packs <= 1024 && aligned(args.x) && aligned(args.weight)) {
+    const bool is_packed =
+        args.width > 0 && args.width % Pack<T>::kCount == 0 && aligned(args.x) && aligned(args.weight);
+    if (is_packed && packs <= kWarp) {
+      launch_after(rms_norm_warp_kernel<T>, dim3(blocks_for(args.rows, kRowWarps)), kRowWarps * kWarp, 0, stream, args);
+    } else if (is_packed && packs <= 1024) {
       const auto threads = static_cast<int>((packs + kWarp - 1) / kWarp * kWarp);
       launch_after(rms_norm_pack_kernel<T>, dim3(rows), threads, 0, stream, args);
     } else {
@@ -337,20 +287,11 @@ void gate_backward(Element type, const GateBackward& a, Stream stream) {
   if (items == 0) return;
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    if (packs<T>({a.gate, a.up, a.d_y, a.d_gate, a.d_up}, {a.gate_row, a.up_row, a.d_row, a.width})) {
+    if (packs<T>({a.gate, a.up, a.d_y, a.y, a.d_gate, a.d_up}, {a.gate_row, a.up_row, a.d_row, a.width})) {
       gate_backward_kernel<T, true><<<blocks_for(items / Pack<T>::kCount, 256), 256, 0, stream>>>(a);
     } else {
       gate_backward_kernel<T, false><<<blocks_for(items, 256), 256, 0, stream>>>(a);
     }
-  });
-}
-
-void cross_entropy(Element d_type, const CrossEntropy& given, Stream stream) {
-  if (given.rows == 0) return;
-  CrossEntropy args = given;
-  if (!args.d_logits) args.d_logits = args.logits;
-  with_type(given.d_logits ? d_type : Element::Float32, [&](auto d) {
-    cross_entropy_kernel<decltype(d)><<<static_cast<unsigned>(args.rows), kRowThreads, 0, stream>>>(args);
   });
 }
 

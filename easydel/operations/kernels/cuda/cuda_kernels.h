@@ -21,14 +21,16 @@ struct RmsNorm {
 };
 void rms_norm(Element type, const RmsNorm& args, Stream stream);
 
-// The gradients of x and of the factor, offset + weight, whose sums over some rows each are in rows of d_factor.
+// The gradients of x and of the factor, offset + weight; d_factor is scratch memory, for sums over some rows each.
 struct RmsNormBackward {
   const void* x;       // [rows, width]
   const void* weight;  // [width] of the same type
   const void* d_y;
+  const void* d_residual;  // added to d_x, or null
   const float* rstd;
   void* d_x;
-  float* d_factor;  // [parts, width]
+  float* d_factor;      // [parts, width]
+  float* d_factor_sum;  // [width]
   int64_t rows, width;
   float offset;
   int parts;
@@ -70,6 +72,7 @@ struct GateBackward {
   const void* gate;
   const void* up;
   const void* d_y;
+  void* y;  // null, or where act(gate) * up is written again, dense; may be d_y
   void* d_gate;
   void* d_up;
   int64_t gate_row, up_row, d_row, rows, width;
@@ -90,6 +93,44 @@ struct CrossEntropy {
   float label_smoothing, z_loss, logit_scale, logit_softcap;
 };
 void cross_entropy(Element d_type, const CrossEntropy& args, Stream stream);
+
+// y[t] = bias + the sum over k of weight[k] x[t - (taps - 1) + k], of tokens with the same run as t, for each channel.
+// The four channels that are loaded at once must be aligned.
+struct CausalConv {
+  const void* x;  // [batch, tokens, channels]: tokens x_token elements apart
+  int64_t x_batch, x_token;
+  const float* weight;  // [taps, channels]
+  const float* bias;    // [channels] or null
+  const int64_t* runs;  // [batch, tokens] or null: all see each other
+  void* y;              // dense; in backward the gradient of x
+  const void* d_y;      // in backward, dense
+  float* d_weight;      // in backward [causal_conv_parts(), taps + 1, channels]: terms of the weight's, then the bias's
+  int64_t batch, tokens, channels;
+  int taps;
+};
+bool can_causal_conv(int64_t taps, int64_t channels);
+int64_t causal_conv_parts(int64_t batch, int64_t tokens);
+void causal_conv(Element type, const CausalConv& args, Stream stream);
+void causal_conv_backward(Element type, const CausalConv& args, Stream stream);
+
+// x *= factor, one number there; nothing is read or written if it is 1.
+void scale(Element type, void* x, int64_t count, const float* factor, Stream stream);
+
+// A step of AdamW, in place: moments, then param -= step * mu / (sqrt(nu) * nu_scale + eps) + decay * param.
+struct Adamw {
+  static constexpr int kMaxTensors = 64;
+  void* param[kMaxTensors];
+  const void* gradient[kMaxTensors];
+  void* mu[kMaxTensors];
+  void* nu[kMaxTensors];
+  int64_t count[kMaxTensors];
+  int first_block[kMaxTensors + 1];  // of each tensor, whose blocks have adamw_block() elements
+  int tensors;
+  float b1, one_minus_b1, b2, one_minus_b2, eps;
+  float step, nu_scale, decay;
+};
+int64_t adamw_block(Element type);
+void adamw(Element type, const Adamw& args, Stream stream);
 
 // One new token of each row: stores its key and value in its slot of the cache, and attends over all visible slots. The
 // slot is read on the device.

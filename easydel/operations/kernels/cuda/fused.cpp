@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "easydel/core/error.h"
 
 #include "easydel/core/build_info.h"
@@ -81,24 +83,28 @@ bool can_rms_norm_backward(const Tensor& x) {
 }
 
 std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& x, const Tensor& weight_in, const Tensor& d_y_in,
-                                            const Tensor& rstd, double offset) {
+                                            const Tensor& rstd, double offset, const Tensor& residual_in) {
   const auto dense = [](const Tensor& t) { return t.is_contiguous() && in_packs(t) ? t : t.contiguous().clone(); };
   const Tensor weight = dense(weight_in), d_y = dense(d_y_in);
+  const Tensor d_residual = residual_in.defined() ? dense(residual_in) : residual_in;
   const int64_t width = x.size(-1), rows = x.numel() / width;
   const int parts = cuda_kernels::rms_norm_parts(element_of(x), rows, width);
   const Tensor d_x = at::empty_like(x), d_factor = at::empty({parts, width}, rstd.options());
+  Tensor sum = at::empty({width}, rstd.options());
   const cuda_kernels::RmsNormBackward args{x.const_data_ptr(),
                                            weight.const_data_ptr(),
                                            d_y.const_data_ptr(),
+                                           d_residual.defined() ? d_residual.const_data_ptr() : nullptr,
                                            rstd.const_data_ptr<float>(),
                                            d_x.mutable_data_ptr(),
                                            d_factor.mutable_data_ptr<float>(),
+                                           sum.mutable_data_ptr<float>(),
                                            rows,
                                            width,
                                            static_cast<float>(offset),
                                            parts};
   launch(x, [&](auto stream) { cuda_kernels::rms_norm_backward(element_of(x), args, stream); });
-  return {d_x, d_factor.sum(0)};
+  return {d_x, sum};
 }
 
 std::pair<Tensor, Tensor> rotary(const Tensor& q_in, const Tensor& k_in, const Tensor& cos_in, const Tensor& sin_in,
@@ -145,11 +151,12 @@ Tensor gate(const Tensor& gate, const Tensor& up, int64_t gate_row, int64_t up_r
 }
 
 void gate_backward(const Tensor& gate, const Tensor& up, int64_t gate_row, int64_t up_row, const Tensor& d_y,
-                   const Tensor& d_gate, const Tensor& d_up, int64_t d_row, bool gelu) {
+                   const Tensor& d_gate, const Tensor& d_up, int64_t d_row, bool gelu, const Tensor& y) {
   const int64_t width = gate.size(-1);
   const cuda_kernels::GateBackward args{gate.const_data_ptr(),
                                         up.const_data_ptr(),
                                         d_y.const_data_ptr(),
+                                        y.defined() ? y.mutable_data_ptr() : nullptr,
                                         d_gate.mutable_data_ptr(),
                                         d_up.mutable_data_ptr(),
                                         gate_row,
@@ -178,6 +185,87 @@ void cross_entropy(const CrossEntropyRows& r) {
                                         static_cast<float>(r.logit_softcap)};
   const Tensor& d_logits = r.d_logits.defined() ? r.d_logits : r.logits;
   launch(r.logits, [&](auto stream) { cuda_kernels::cross_entropy(element_of(d_logits), args, stream); });
+}
+
+bool can_causal_conv(const Tensor& x, int64_t taps, const Tensor& runs) {
+  const int64_t pack = 4 * x.element_size();
+  return applies(x) && x.dim() == 3 && x.numel() > 0 && x.stride(2) == 1 && x.stride(0) % 4 == 0 &&
+         x.stride(1) % 4 == 0 && reinterpret_cast<std::intptr_t>(x.const_data_ptr()) % pack == 0 &&
+         cuda_kernels::can_causal_conv(taps, x.size(2)) &&
+         (!runs.defined() || (runs.device() == x.device() && runs.scalar_type() == at::kLong && runs.is_contiguous() &&
+                              runs.dim() == 2 && runs.size(0) == x.size(0)));
+}
+
+namespace {
+cuda_kernels::CausalConv causal_conv_args(const Tensor& x, const Tensor& weight, const Tensor& runs, Tensor& y) {
+  cuda_kernels::CausalConv args{};
+  args.x = x.const_data_ptr(), args.x_batch = x.stride(0), args.x_token = x.stride(1);
+  args.weight = weight.const_data_ptr<float>();
+  args.runs = runs.defined() ? runs.const_data_ptr<int64_t>() : nullptr;
+  args.y = y.mutable_data_ptr();
+  args.batch = x.size(0), args.tokens = x.size(1), args.channels = x.size(2);
+  args.taps = static_cast<int>(weight.size(0));
+  return args;
+}
+}  // namespace
+
+Tensor causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& runs) {
+  Tensor y = at::empty(x.sizes(), x.options());
+  cuda_kernels::CausalConv args = causal_conv_args(x, weight, runs, y);
+  args.bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  launch(x, [&](auto stream) { cuda_kernels::causal_conv(element_of(x), args, stream); });
+  return y;
+}
+
+std::pair<Tensor, Tensor> causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& runs,
+                                               const Tensor& d_y_in) {
+  const Tensor d_y = d_y_in.is_contiguous() && in_packs(d_y_in) ? d_y_in : d_y_in.contiguous().clone();
+  Tensor d_x = at::empty(x.sizes(), x.options());
+  cuda_kernels::CausalConv args = causal_conv_args(x, weight, runs, d_x);
+  Tensor terms = at::empty({cuda_kernels::causal_conv_parts(x.size(0), x.size(1)), weight.size(0) + 1, x.size(2)},
+                           weight.options());
+  args.d_y = d_y.const_data_ptr();
+  args.d_weight = terms.mutable_data_ptr<float>();
+  launch(x, [&](auto stream) { cuda_kernels::causal_conv_backward(element_of(x), args, stream); });
+  return {d_x, terms.sum(0)};
+}
+
+void scale(const Tensor& x, const Tensor& factor) {
+  if (x.numel() == 0) return;
+  const Tensor wide = factor.to(at::kFloat);
+  launch(x, [&](auto stream) {
+    cuda_kernels::scale(element_of(x), x.mutable_data_ptr(), x.numel(), wide.const_data_ptr<float>(), stream);
+  });
+}
+
+void adamw(const std::vector<Tensor>& params, const std::vector<Tensor>& gradients, const std::vector<Tensor>& mu,
+           const std::vector<Tensor>& nu, const AdamwStep& step) {
+  if (params.empty()) return;
+  const auto type = element_of(params[0]);
+  const auto steps = static_cast<double>(step.count);
+  cuda_kernels::Adamw args{};
+  args.b1 = static_cast<float>(step.b1), args.one_minus_b1 = static_cast<float>(1 - step.b1);
+  args.b2 = static_cast<float>(step.b2), args.one_minus_b2 = static_cast<float>(1 - step.b2);
+  args.eps = static_cast<float>(step.eps);
+  args.step = static_cast<float>(step.rate / (1 - std::pow(step.b1, steps)));
+  args.nu_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(step.b2, steps)));
+  args.decay = static_cast<float>(step.rate * step.decay);
+  const auto run = [&] {
+    launch(params[0], [&](auto stream) { cuda_kernels::adamw(type, args, stream); });
+    args.tensors = 0;
+  };
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const auto at = static_cast<std::size_t>(args.tensors);
+    args.param[at] = params[i].mutable_data_ptr();
+    args.gradient[at] = gradients[i].const_data_ptr();
+    args.mu[at] = mu[i].mutable_data_ptr();
+    args.nu[at] = nu[i].mutable_data_ptr();
+    args.count[at] = params[i].numel();
+    const int64_t each = cuda_kernels::adamw_block(type), blocks = (params[i].numel() + each - 1) / each;
+    args.first_block[at + 1] = args.first_block[at] + static_cast<int>(blocks);
+    if (++args.tensors == cuda_kernels::Adamw::kMaxTensors) run();
+  }
+  if (args.tensors > 0) run();
 }
 
 bool can_attend_to_cache(const Tensor& q, const CacheSlots& slots) {
@@ -246,7 +334,8 @@ namespace {
 bool applies(const Tensor&) { return false; }
 bool can_attend_to_cache(const Tensor&, const CacheSlots&) { return false; }
 bool can_rms_norm_backward(const Tensor&) { return false; }
-std::pair<Tensor, Tensor> rms_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double) {
+std::pair<Tensor, Tensor> rms_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double,
+                                            const Tensor&) {
   missing();
 }
 bool draw_normal(const Tensor&, RandomKey, double, double, const Region*) { return false; }
@@ -254,10 +343,20 @@ std::pair<Tensor, Tensor> rms_norm(const Tensor&, const Tensor&, double, double,
 std::pair<Tensor, Tensor> rotary(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool) { missing(); }
 Tensor gate(const Tensor&, const Tensor&, int64_t, int64_t, bool) { missing(); }
 void gate_backward(const Tensor&, const Tensor&, int64_t, int64_t, const Tensor&, const Tensor&, const Tensor&, int64_t,
-                   bool) {
+                   bool, const Tensor&) {
   missing();
 }
 void cross_entropy(const CrossEntropyRows&) { missing(); }
+bool can_causal_conv(const Tensor&, int64_t, const Tensor&) { return false; }
+Tensor causal_conv(const Tensor&, const Tensor&, const Tensor&, const Tensor&) { missing(); }
+std::pair<Tensor, Tensor> causal_conv_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  missing();
+}
+void scale(const Tensor&, const Tensor&) { missing(); }
+void adamw(const std::vector<Tensor>&, const std::vector<Tensor>&, const std::vector<Tensor>&,
+           const std::vector<Tensor>&, const AdamwStep&) {
+  missing();
+}
 Tensor attend_to_cache(const Tensor&, const Tensor&, const Tensor&, const CacheSlots&, double, double) { missing(); }
 
 #endif
