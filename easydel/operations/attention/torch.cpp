@@ -100,39 +100,20 @@ struct FlashOptions : torch::CustomClassHolder {
   std::optional<int64_t> left, right;
 };
 
-// Whether torch's sdpa would take cuDNN's kernels for these [B, T, N, H]; those are faster than flash on newer GPUs.
-bool prefers_cudnn(const Tensor& q, const Tensor& k, const Tensor& v, const FlashOptions& o) {
-  constexpr int64_t kMaxHead = 128;  // of its backward, everywhere
-  if (o.left || o.right || q.size(3) > kMaxHead || (o.causal && q.size(1) != k.size(1))) return false;
-  const int64_t choice = at::_fused_sdp_choice(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), std::nullopt,
-                                               0.0, o.causal, o.scale, /*enable_gqa=*/q.size(2) != k.size(2));
-  return choice == static_cast<int64_t>(at::SDPBackend::cudnn_attention);
-}
-
-// torch's flash or cuDNN kernels for a checkpoint that keeps their result: backward does not compute it again.
+// torch's flash kernels for a checkpoint that keeps their result: backward does not compute it again.
 struct KeptFlash : torch::autograd::Function<KeptFlash> {
-  static constexpr std::size_t kOfCudnn = 5;  // kept tensors: one more, which is empty, says whose they are
-
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                         const std::optional<Tensor>& begins, const c10::intrusive_ptr<FlashOptions>& options) {
     const FlashOptions& o = *options;
     const TensorList made = keep_dots("attn_output", [&]() -> TensorList {
-      if (!begins && prefers_cudnn(q, k, v, o)) {
-        const auto all = at::_scaled_dot_product_cudnn_attention(
-            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), std::nullopt, /*compute_log_sumexp=*/true, 0.0,
-            o.causal, /*return_debug_mask=*/false, o.scale);
-        return {std::get<0>(all), std::get<1>(all), std::get<6>(all), std::get<7>(all), at::empty({0}, q.options())};
-      }
       const auto [out, lse, state, unused, debug] =
           at::_flash_attention_forward(q, k, v, begins, begins, o.queries, o.keys, 0.0, o.causal,
                                        /*return_debug_mask=*/false, o.scale, o.left, o.right);
       return {out, lse, state, unused};
     });
-    const bool of_cudnn = made.size() == kOfCudnn;
     ctx->save_for_backward({q, k, v, made[0], made[1], made[2], made[3], begins.value_or(Tensor())});
     ctx->saved_data["options"] = c10::IValue::make_capsule(options);
-    ctx->saved_data["of_cudnn"] = of_cudnn;
-    return of_cudnn ? made[0].transpose(1, 2) : made[0];
+    return made[0];
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -140,13 +121,6 @@ struct KeptFlash : torch::autograd::Function<KeptFlash> {
     const auto saved = ctx->get_saved_variables();
     const auto options = c10::static_intrusive_pointer_cast<FlashOptions>(ctx->saved_data["options"].toCapsule());
     const FlashOptions& o = *options;
-    if (ctx->saved_data["of_cudnn"].toBool()) {
-      const auto turned = [](const Tensor& x) { return x.transpose(1, 2); };
-      const auto [d_q, d_k, d_v] = at::_scaled_dot_product_cudnn_attention_backward(
-          turned(grads[0].contiguous()), turned(saved[0]), turned(saved[1]), turned(saved[2]), saved[3], saved[4],
-          saved[5], saved[6], Tensor(), Tensor(), Tensor(), saved[0].size(1), saved[1].size(1), 0.0, o.causal, o.scale);
-      return {turned(d_q), turned(d_k), turned(d_v), Tensor(), Tensor()};
-    }
     const auto [d_q, d_k, d_v] = at::_flash_attention_backward(
         grads[0].contiguous(), saved[0], saved[1], saved[2], saved[3], saved[4], saved[7], saved[7], o.queries, o.keys,
         0.0, o.causal, saved[5], saved[6], o.scale, o.left, o.right);

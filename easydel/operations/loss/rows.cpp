@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "easydel/core/dtype.h"
+#include "easydel/core/memory.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/threading/parallel.h"
