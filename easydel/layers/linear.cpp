@@ -48,7 +48,7 @@ const operations::PackedCodes* readable_codes(const at::Tensor& x, const std::sh
 at::Tensor Linear::multiply(const at::Tensor& x) const {
   at::Tensor y;
   if (const auto* codes = readable_codes(x, packed_))
-    y = operations::packed_product(x, *codes);
+    y = operations::packed_product(x, *codes, {}, operations::activations_without_gradient(*codes));
   else if (packed_)
     y = packed_->multiply(x, options_.name);
   else
@@ -69,7 +69,7 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 
 namespace {
 
-// The codes of all maps, if they can be multiplied in one loop.
+// The codes of all maps, if they can be multiplied in one loop with x in one form.
 std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vector<const Linear*>& maps) {
   std::vector<operations::PackedMap> all;
   for (const Linear* linear : maps) {
@@ -77,6 +77,8 @@ std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vect
     const operations::PackedCodes* codes = readable_codes(x, linear->packed());
     if (!codes) return {};
     all.push_back({codes});
+    if (operations::activations_without_gradient(*codes) != operations::activations_without_gradient(*all[0].weight))
+      return {};
   }
   return all;
 }
@@ -84,7 +86,8 @@ std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vect
 }  // namespace
 
 std::vector<at::Tensor> Linear::apply_all(const at::Tensor& x, const std::vector<const Linear*>& maps) {
-  if (const auto packed = codes_of(x, maps); !packed.empty()) return operations::packed_products(x, packed);
+  if (const auto packed = codes_of(x, maps); !packed.empty())
+    return operations::packed_products(x, packed, operations::activations_without_gradient(*packed[0].weight));
   std::vector<operations::LinearMap> given;
   std::vector<at::Tensor> results;
   for (const Linear* linear : maps) {
