@@ -1,4 +1,5 @@
 // Whole models with packed weights: near the dense ones, the same by every other road, and clear errors.
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -108,7 +109,7 @@ TEST(Quantize, StaysNearTheDenseModelInEveryFamilyAndMethod) {
 }
 
 // At one token, a few, and more than kernels for floats take; alone and in one loop with others.
-TEST(Quantize, Int4RoundsInputsToInt8WhereNoGradientIsWanted) {
+TEST(Quantize, Int4RoundsInputsToInt8InGenerationOnly) {
   const auto model = make_model<LlamaForCausalLM>(config_of(64, 96));
   model->quantize({.method = "int4"});
   at::manual_seed(8);
@@ -128,6 +129,8 @@ TEST(Quantize, Int4RoundsInputsToInt8WhereNoGradientIsWanted) {
       const at::Tensor trained = (*linear)(x.clone().requires_grad_()).detach();
       EXPECT_TRUE(is_close(trained, x.matmul(dense.t()), {1e-5, 1e-5}));
       const at::NoGradGuard no_grad;
+      EXPECT_TRUE(is_close((*linear)(x), trained, {1e-5, 1e-5}));
+      const c10::InferenceMode as_in_generation;
       const at::Tensor y = (*linear)(x);
       EXPECT_TRUE(is_close(y, rounded.matmul(dense.t()), {1e-5, 1e-5}));
       EXPECT_FALSE(is_close(y, trained, {1e-5, 1e-5}));
