@@ -1,5 +1,7 @@
 #include "easydel/layers/linear.h"
 
+#include <c10/core/InferenceMode.h>
+
 #include "easydel/core/error.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cuda/row_products.h"
@@ -43,12 +45,18 @@ const operations::PackedCodes* readable_codes(const at::Tensor& x, const std::sh
   return codes && operations::can_multiply_packed(x, *codes) ? codes : nullptr;
 }
 
+// Only generation rounds x: elsewhere results are those of the weights that codes stand for.
+operations::Activations activations_for(const operations::PackedCodes& codes) {
+  return c10::InferenceMode::is_enabled() ? operations::activations_without_gradient(codes)
+                                          : operations::Activations::kFloat;
+}
+
 }  // namespace
 
 at::Tensor Linear::multiply(const at::Tensor& x) const {
   at::Tensor y;
   if (const auto* codes = readable_codes(x, packed_))
-    y = operations::packed_product(x, *codes);
+    y = operations::packed_product(x, *codes, {}, activations_for(*codes));
   else if (packed_)
     y = packed_->multiply(x, options_.name);
   else
@@ -69,7 +77,7 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 
 namespace {
 
-// The codes of all maps, if they can be multiplied in one loop.
+// The codes of all maps, if they can be multiplied in one loop with x in one form.
 std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vector<const Linear*>& maps) {
   std::vector<operations::PackedMap> all;
   for (const Linear* linear : maps) {
@@ -77,6 +85,7 @@ std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vect
     const operations::PackedCodes* codes = readable_codes(x, linear->packed());
     if (!codes) return {};
     all.push_back({codes});
+    if (activations_for(*codes) != activations_for(*all[0].weight)) return {};
   }
   return all;
 }
@@ -84,7 +93,8 @@ std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vect
 }  // namespace
 
 std::vector<at::Tensor> Linear::apply_all(const at::Tensor& x, const std::vector<const Linear*>& maps) {
-  if (const auto packed = codes_of(x, maps); !packed.empty()) return operations::packed_products(x, packed);
+  if (const auto packed = codes_of(x, maps); !packed.empty())
+    return operations::packed_products(x, packed, activations_for(*packed[0].weight));
   std::vector<operations::LinearMap> given;
   std::vector<at::Tensor> results;
   for (const Linear* linear : maps) {

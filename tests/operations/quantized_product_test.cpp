@@ -156,20 +156,27 @@ TEST(QuantizedKernels, EachInstructionSetMultipliesFloatsAsPlainLoopsDo) {
 
 TEST(QuantizedKernels, EachInstructionSetMultipliesRoundedXAsPlainLoopsDo) {
   at::manual_seed(1);
-  for (const Case& c : cases()) {
+  std::vector<Case> all = cases();
+  // More groups than kernels of int8 vectors take at a time; and fewer rows than fill their last registers, with groups
+  // that do not end where their panels do.
+  all.push_back({random_codes(PackedFormat::kInt4, 3, 67 * 32, 32, at::kHalf), "int4 3 x 2144 in groups of 32"});
+  all.push_back({random_codes(PackedFormat::kInt4, 69, 65 * 64, 64, at::kHalf), "int4 69 x 4160 in groups of 64"});
+  all.push_back({random_codes(PackedFormat::kInt4, 33, 2112, 2112, at::kHalf), "int4 33 x 2112 in one group"});
+  for (const Case& c : all) {
     const PackedCodes& packed = c.packed;
     if (packed.format == PackedFormat::kNf4) continue;
-    const Tensor values = plain_values(packed);
+    const Tensor values = plain_values(packed), bias = at::randn({packed.out()});
     const bool is_int8 = packed.format == PackedFormat::kInt8;
     const int64_t in = packed.in();
     for (const int64_t groups : {is_int8 ? int64_t{1} : packed.scales.size(1), is_int8 && in == 64 ? int64_t{2} : 0}) {
       if (groups == 0) continue;
       for (const QuantizedKernels* table : tables()) {
-        for (const bool one_scale : {false, true}) {
-          SCOPED_TRACE(concat(table->instruction_set, ", ", c.name, ", ", groups, ", ", one_scale));
-          const Tensor x = at::randn({3, in}) * at::pow(10.0, at::arange(3) * 3 - 3).unsqueeze(1);
-          const Tensor codes = shifted(at::zeros({3, in}, at::kChar)), scales = at::empty({3, groups}),
-                       starts = at::empty({3, groups}, at::kInt), y = at::empty({3, packed.out()});
+        for (const int64_t vectors : {1, 2, 3, 4, 9, 10}) {
+          const bool one_scale = vectors % 2;
+          SCOPED_TRACE(concat(table->instruction_set, ", ", c.name, ", ", groups, ", ", vectors));
+          const Tensor x = at::randn({vectors, in}) * at::pow(10.0, at::arange(vectors) % 3 * 3 - 3).unsqueeze(1);
+          const Tensor codes = shifted(at::zeros({vectors, in}, at::kChar)), scales = at::empty({vectors, groups}),
+                       starts = at::empty({vectors, groups}, at::kInt), y = at::full({vectors, packed.out() + 3}, -5.0);
           kernels::QuantizeArgs quantize;
           quantize.x = x.const_data_ptr<float>();
           quantize.width = in;
@@ -179,11 +186,12 @@ TEST(QuantizedKernels, EachInstructionSetMultipliesRoundedXAsPlainLoopsDo) {
           quantize.codes = codes.mutable_data_ptr<int8_t>();
           quantize.scales = scales.mutable_data_ptr<float>();
           quantize.starts = starts.mutable_data_ptr<int32_t>();
-          table->quantize_rows(quantize, 0, 3);
-          const Tensor grouped = x.view({3, groups, -1});
-          const Tensor largest = one_scale ? x.abs().amax(1, true).expand({3, groups}) : grouped.abs().amax(2);
+          table->quantize_rows(quantize, 0, vectors);
+          const Tensor grouped = x.view({vectors, groups, -1});
+          const Tensor largest = one_scale ? x.abs().amax(1, true).expand({vectors, groups}) : grouped.abs().amax(2);
           EXPECT_TRUE(is_close(scales, largest / 127, {1e-6, 0}));
-          const Tensor rounded = codes.to(at::kDouble).view({3, groups, -1}) * scales.to(at::kDouble).unsqueeze(2);
+          const Tensor rounded =
+              codes.to(at::kDouble).view({vectors, groups, -1}) * scales.to(at::kDouble).unsqueeze(2);
           EXPECT_TRUE(((rounded - grouped).abs() <= scales.unsqueeze(2) * 0.50001).all().item<bool>());
 
           PackedArgs args = arguments_of(packed);
@@ -191,12 +199,19 @@ TEST(QuantizedKernels, EachInstructionSetMultipliesRoundedXAsPlainLoopsDo) {
           args.x_scales = scales.const_data_ptr<float>();
           args.x_starts = starts.const_data_ptr<int32_t>();
           args.x_groups = groups;
-          args.vectors = 3;
+          args.vectors = vectors;
           args.y = y.mutable_data_ptr<float>();
-          args.y_row = packed.out();
+          args.y_row = packed.out() + 3;
+          const bool has_bias = vectors % 3 != 0;
+          args.bias = has_bias ? bias.const_data_ptr<float>() : nullptr;
           std::vector<float> scratch(static_cast<std::size_t>(packed.out() * args.scales.groups));
-          (is_int8 ? table->int8_times_int8 : table->nibbles_times_int8)(args, 0, packed.out(), scratch.data());
-          EXPECT_TRUE(is_product(y, rounded.view({3, in}), values, 2e-6));
+          const auto kernel = is_int8 ? table->int8_times_int8 : table->nibbles_times_int8;
+          const int64_t middle = packed.out() / 2;
+          kernel(args, 0, middle, scratch.data());
+          kernel(args, middle, packed.out(), scratch.data());
+          EXPECT_TRUE(is_product(y.narrow(1, 0, packed.out()), rounded.view({vectors, in}), values, 2e-6,
+                                 has_bias ? bias : Tensor()));
+          EXPECT_TRUE((y.narrow(1, packed.out(), 3) == -5.0).all().item<bool>());
         }
       }
     }

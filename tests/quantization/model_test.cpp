@@ -1,4 +1,5 @@
 // Whole models with packed weights: near the dense ones, the same by every other road, and clear errors.
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,6 +104,37 @@ TEST(Quantize, StaysNearTheDenseModelInEveryFamilyAndMethod) {
 
       const auto [graphdef, state] = model->split_module();
       EXPECT_TRUE(at::equal(logits_of(*BaseModule::merge_module(graphdef, state)), packed));
+    }
+  }
+}
+
+// At one token, a few, and more than kernels for floats take; alone and in one loop with others.
+TEST(Quantize, Int4RoundsInputsToInt8InGenerationOnly) {
+  const auto model = make_model<LlamaForCausalLM>(config_of(64, 96));
+  model->quantize({.method = "int4"});
+  at::manual_seed(8);
+  std::map<std::string, const Linear*> maps;
+  for (const auto& [path, module] : model->named_modules()) {
+    const auto* linear = dynamic_cast<const Linear*>(module);
+    if (linear && linear->packed()) maps[path] = linear;
+  }
+  EXPECT_EQ(maps.size(), 14U);
+  for (const auto& [path, linear] : maps) {
+    const at::Tensor dense = linear->matrix(float32).detach();
+    for (const int64_t tokens : {1, 3, 17, 150}) {
+      SCOPED_TRACE(path + ", " + std::to_string(tokens));
+      const at::Tensor x = at::randn({tokens, dense.size(1)}), groups = x.view({tokens, -1, 32});
+      const at::Tensor largest = groups.abs().amax(2, true);
+      const at::Tensor rounded = ((groups * (127 / largest)).round() * (largest / 127)).view_as(x);
+      const at::Tensor trained = (*linear)(x.clone().requires_grad_()).detach();
+      EXPECT_TRUE(is_close(trained, x.matmul(dense.t()), {1e-5, 1e-5}));
+      const at::NoGradGuard no_grad;
+      EXPECT_TRUE(is_close((*linear)(x), trained, {1e-5, 1e-5}));
+      const c10::InferenceMode as_in_generation;
+      const at::Tensor y = (*linear)(x);
+      EXPECT_TRUE(is_close(y, rounded.matmul(dense.t()), {1e-5, 1e-5}));
+      EXPECT_FALSE(is_close(y, trained, {1e-5, 1e-5}));
+      for (const at::Tensor& together : Linear::apply_all(x, {linear, linear})) EXPECT_TRUE(at::equal(together, y));
     }
   }
 }

@@ -26,11 +26,11 @@ int64_t row_bytes(const DecodeMap& map) {
   return map.packed ? map.packed->codes.size(1) : map.width * static_cast<int64_t>(sizeof(float));
 }
 
-// How the maps of one stage read their x. int4 codes use int8 activations, as in llama.cpp's Q4_0.
+// How the maps of one stage read their x.
 enum class Form : uint8_t { kPlain, kPairs, kCodes };
 Form form_of(const DecodeMap& map) {
   if (!map.packed) return Form::kPlain;
-  if (map.packed->format == PackedFormat::kInt4) return Form::kCodes;
+  if (activations_without_gradient(*map.packed) == Activations::kInt8PerGroup) return Form::kCodes;
   return map.packed->format == PackedFormat::kNf4 ? Form::kPairs : Form::kPlain;
 }
 int64_t groups_of(const DecodeMap& map) { return form_of(map) == Form::kCodes ? map.packed->scales.size(1) : 1; }

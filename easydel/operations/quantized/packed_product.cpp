@@ -93,7 +93,7 @@ class Prepared {
     args.codes = rounded.codes.mutable_data_ptr<int8_t>();
     args.scales = rounded.scales.mutable_data_ptr<float>();
     args.starts = rounded.starts.mutable_data_ptr<int32_t>();
-    kernels::quantized().quantize_rows(args, 0, rows_);
+    for_rows(rows_, width, [&](int64_t begin, int64_t end) { kernels::quantized().quantize_rows(args, begin, end); });
     return rounded;
   }
 
@@ -143,7 +143,8 @@ void run(at::ArrayRef<Job> jobs, std::size_t scratch_floats) {
 void multiply_few(Prepared& x, const std::vector<PackedMap>& maps, const std::vector<Tensor>& biases,
                   const std::vector<Tensor>& results, Activations activations) {
   constexpr int64_t kPieceBytes = 16 << 10;
-  constexpr int64_t kPanelRows = 24;  // that the kernels of several vectors unpack at a time
+  // That the kernels of several vectors unpack at a time.
+  const int64_t panel_rows = activations == Activations::kFloat ? 24 : 32;
   const int64_t vectors = x.rows();
   c10::SmallVector<Job, 3> jobs;
   int64_t pieces = 0, scratch = 0;
@@ -151,7 +152,7 @@ void multiply_few(Prepared& x, const std::vector<PackedMap>& maps, const std::ve
     const PackedCodes& weight = *maps[i].weight;
     const int64_t rows = weight.out();
     int64_t rows_per_piece = std::max<int64_t>(1, kPieceBytes / weight.codes.size(1));
-    if (vectors > 1) rows_per_piece = (rows_per_piece + kPanelRows - 1) / kPanelRows * kPanelRows;
+    if (vectors > 1) rows_per_piece = (rows_per_piece + panel_rows - 1) / panel_rows * panel_rows;
     pieces += (rows + rows_per_piece - 1) / rows_per_piece;
     Job job{arguments_of(weight), kernel_for(weight, activations), rows, rows_per_piece, pieces};
     x.put_into(job.args, weight);
@@ -240,9 +241,9 @@ void check(const Tensor& x, const PackedMap& map, Activations activations) {
                       map.bias.defined() ? map.bias.sizes() : at::IntArrayRef{}, ".");
   require<NotSupportedError>(activations == Activations::kFloat || weight.format != PackedFormat::kNf4,
                              "[packed_product] nf4 weights support float activations only.");
-  // A sum of int8 products over a full row must fit in 32 bits.
-  require<ShapeError>(activations == Activations::kFloat || weight.in() <= 65536,
-                      "[packed_product] int8 activations support rows of at most 65536; got ", weight.in(), ".");
+  require<ShapeError>(activations == Activations::kFloat || weight.in() <= kernels::kLongestRow,
+                      "[packed_product] int8 activations support rows of at most ", kernels::kLongestRow, "; got ",
+                      weight.in(), ".");
 }
 
 }  // namespace
@@ -250,6 +251,12 @@ void check(const Tensor& x, const PackedMap& map, Activations activations) {
 bool can_multiply_packed(const Tensor& x, const PackedCodes& weight) {
   return x.device() == weight.codes.device() && (x.is_cpu() || cuda_packed::applies(weight)) &&
          (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf);
+}
+
+Activations activations_without_gradient(const PackedCodes& weight) {
+  const bool rounds =
+      weight.format == PackedFormat::kInt4 && weight.codes.is_cpu() && weight.in() <= kernels::kLongestRow;
+  return rounds ? Activations::kInt8PerGroup : Activations::kFloat;
 }
 
 std::vector<Tensor> packed_products(const Tensor& x, const std::vector<PackedMap>& maps, Activations activations) {
@@ -270,23 +277,25 @@ std::vector<Tensor> packed_products(const Tensor& x, const std::vector<PackedMap
   if (maps.empty() || x.numel() == 0) return as_x(results);
   Prepared prepared(x.requires_grad() ? x.detach() : x, activations);
   const int64_t rows = x.numel() / x.size(-1);
-  std::vector<PackedMap> others;
-  std::vector<Tensor> other_biases, other_results;
+  const kernels::QuantizedKernels& table = kernels::quantized();
+  std::vector<PackedMap> few;
+  std::vector<Tensor> few_biases, few_results;
   Tensor parts;
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const PackedCodes& weight = *maps[i].weight;
+    const bool is_rounded = activations != Activations::kFloat && !is_int8(weight);
     if (can_multiply_in_tiles(weight, rows, activations)) {
       if (!parts.defined()) parts = split_for_tiles(prepared.values(weight));
       multiply_in_tiles(parts, rows, weight, biases[i], results[i]);
-    } else if (rows <= kernels::quantized().most_vectors) {
-      others.push_back(maps[i]);
-      other_biases.push_back(biases[i]);
-      other_results.push_back(results[i]);
+    } else if (rows <= (is_rounded ? table.most_rounded_vectors : table.most_vectors)) {
+      few.push_back(maps[i]);
+      few_biases.push_back(biases[i]);
+      few_results.push_back(results[i]);
     } else {
       multiply_many(prepared.values(weight), weight, biases[i], results[i].view({rows, weight.out()}));
     }
   }
-  if (!others.empty()) multiply_few(prepared, others, other_biases, other_results, activations);
+  if (!few.empty()) multiply_few(prepared, few, few_biases, few_results, activations);
   return as_x(results);
 }
 

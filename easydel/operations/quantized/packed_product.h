@@ -40,6 +40,9 @@ enum class Activations : uint8_t {
   kInt8PerGroup,  // with one scale for each group of the weight (int8 weights: for each 64, if that divides a row)
 };
 
+// How x is read where no gradient is wanted: int4 on the CPU rounds it to int8 per group, as llama.cpp does for Q4_0.
+Activations activations_without_gradient(const PackedCodes& weight);
+
 struct PackedMap {
   const PackedCodes* weight;
   at::Tensor bias = {};  // [out] or undefined

@@ -46,7 +46,6 @@ std::vector<FloatProductKernel> float_products();  // one for each set of instru
 FloatProductKernel float_product_available();      // the last of them; null where there is none
 // Null also where torch's own libraries are as fast. On AMD processors MKL uses only AVX2: the kernel for AVX-512
 // is 2.2 times as fast, the one for AVX2 1.08 to 1.2 times (Zen 5, the products of transformers with 50 rows and more).
-// With AMX, the kernel of its tiles has several times the speed of AVX-512.
 FloatProductKernel float_product_preferred();
 
 // The kernel for some vectors (kernels.h); null where the instructions are missing or torch's libraries are as fast.

@@ -1,6 +1,6 @@
 // Products of float32 matrices in tiles of bfloat16. Each number is the sum of three bfloat16, whose products without
-// those below float32's precision are six: as exact as float32, at several times its speed. A block of b stays in a
-// core's L2 cache of 2 MB, next to 32 rows of a.
+// those below float32's precision are six, and as exact as float32. A block of b stays in a core's L2 cache of 2 MB,
+// next to 32 rows of a.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -22,6 +22,9 @@ struct GroupScales {
 // ones to its second, in the order of x. int8 codes are in order.
 constexpr int64_t kNibbleBlock = 32;
 
+// With int8 vectors: the sum of a row's products then fits in 32 bits.
+constexpr int64_t kLongestRow = 65536;
+
 // y[v, row] = sum over groups of scale[row, group] * (the group's weights . x[v]) + bias[row].
 struct PackedArgs {
   const void* codes = nullptr;   // int8 [rows, width] or nibbles [rows, width / 2]
@@ -53,7 +56,8 @@ struct QuantizeArgs {
 // Every kernel works on rows [begin, end), to be called from a parallel loop. `scratch` has room for their scales.
 struct QuantizedKernels {
   const char* instruction_set;
-  int64_t most_vectors;  // with more, unpacking a matrix once and a library's product are faster
+  int64_t most_vectors;          // with more, unpacking a matrix once and a library's product are faster
+  int64_t most_rounded_vectors;  // the same, of nibbles times int8
   void (*int8_times_float)(const PackedArgs&, int64_t begin, int64_t end, float* scratch);
   void (*nibbles_times_float)(const PackedArgs&, int64_t begin, int64_t end, float* scratch);
   void (*int8_times_int8)(const PackedArgs&, int64_t begin, int64_t end, float* scratch);

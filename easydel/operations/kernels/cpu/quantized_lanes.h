@@ -219,6 +219,83 @@ inline Dots add_products(Dots to, const int8_t* codes, const int8_t* x) {
 }
 #endif
 
+// A lane for each of some rows: an int32, four codes, or a float.
+#if defined(__AVX512F__)
+#define EASYDEL_ROWS(name) _mm512_##name
+constexpr int64_t kRowLanes = 16;
+using RowInts = __m512i;
+using RowFloats = __m512;
+inline RowInts row_ints(const void* from) { return _mm512_load_si512(from); }
+inline void write_nibbles(uint8_t* to, RowInts bytes) {
+  _mm512_store_si512(to, _mm512_and_si512(bytes, _mm512_set1_epi8(15)));
+}
+inline RowInts parts(__m128i a, __m128i b, __m128i c, __m128i d) {
+  const __m512i two = _mm512_inserti32x4(_mm512_castsi128_si512(a), b, 1);
+  return _mm512_inserti32x4(_mm512_inserti32x4(two, c, 2), d, 3);
+}
+#else
+#define EASYDEL_ROWS(name) _mm256_##name
+constexpr int64_t kRowLanes = 8;
+using RowInts = __m256i;
+using RowFloats = __m256;
+inline RowInts row_ints(const void* from) { return _mm256_load_si256(static_cast<const __m256i*>(from)); }
+inline void write_nibbles(uint8_t* to, RowInts bytes) {
+  _mm256_store_si256(reinterpret_cast<__m256i*>(to), _mm256_and_si256(bytes, _mm256_set1_epi8(15)));
+}
+inline RowInts parts(__m128i a, __m128i b) { return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1); }
+#endif
+inline RowInts in_all_rows(int32_t value) { return EASYDEL_ROWS(set1_epi32)(value); }
+inline RowFloats in_all_rows(float value) { return EASYDEL_ROWS(set1_ps)(value); }
+inline RowFloats row_floats(const float* from) { return EASYDEL_ROWS(loadu_ps)(from); }
+inline void write_rows(float* to, RowFloats x) { EASYDEL_ROWS(storeu_ps)(to, x); }
+inline RowFloats plus(RowFloats x, RowFloats y) { return EASYDEL_ROWS(add_ps)(x, y); }
+inline RowFloats add_scaled_rows(RowFloats to, RowInts x, RowFloats scale, RowFloats scale_of_rows) {
+  return EASYDEL_ROWS(fmadd_ps)(EASYDEL_ROWS(mul_ps)(EASYDEL_ROWS(cvtepi32_ps)(x), scale), scale_of_rows, to);
+}
+// Adds four products to each int32 or, unless kSumsFours, two to each int16: those of a block of nibbles reach
+// 16 * 15 * 127.
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+constexpr bool kSumsFours = true;
+inline RowInts add_fours(RowInts to, RowInts codes, RowInts x) {
+#if defined(__AVX512VNNI__)
+  return _mm512_dpbusd_epi32(to, codes, x);
+#else
+  return _mm256_dpbusd_avx_epi32(to, codes, x);
+#endif
+}
+#else
+constexpr bool kSumsFours = false;
+inline RowInts add_fours(RowInts to, RowInts codes, RowInts x) {
+  return EASYDEL_ROWS(add_epi16)(to, EASYDEL_ROWS(maddubs_epi16)(codes, x));
+}
+#endif
+inline RowInts add_pairs(RowInts to, RowInts pairs) {
+  return EASYDEL_ROWS(add_epi32)(to, EASYDEL_ROWS(madd_epi16)(pairs, EASYDEL_ROWS(set1_epi16)(1)));
+}
+// The nibbles of the rows' 16 bytes: four of each row in a register, first the low ones, then the high ones.
+inline void write_block(const uint8_t* const* rows, int64_t at, uint8_t* to) {
+  RowInts part[4];  // of each four rows one
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const auto of = [&](int r) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[r + i] + at)); };
+#if defined(__AVX512F__)
+    part[i] = parts(of(0), of(4), of(8), of(12));
+#else
+    part[i] = parts(of(0), of(4));
+#endif
+  }
+  const RowInts a = EASYDEL_ROWS(unpacklo_epi32)(part[0], part[1]), b = EASYDEL_ROWS(unpacklo_epi32)(part[2], part[3]);
+  const RowInts c = EASYDEL_ROWS(unpackhi_epi32)(part[0], part[1]), d = EASYDEL_ROWS(unpackhi_epi32)(part[2], part[3]);
+  const RowInts fours[4] = {EASYDEL_ROWS(unpacklo_epi64)(a, b), EASYDEL_ROWS(unpackhi_epi64)(a, b),
+                            EASYDEL_ROWS(unpacklo_epi64)(c, d), EASYDEL_ROWS(unpackhi_epi64)(c, d)};
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    write_nibbles(to + i * 4 * kRowLanes, fours[i]);
+    write_nibbles(to + (i + 4) * 4 * kRowLanes, EASYDEL_ROWS(srli_epi16)(fours[i], 4));
+  }
+}
+#undef EASYDEL_ROWS
+
 inline Dots add_products(Dots to, const uint8_t* nibbles, const int8_t* x) {
   const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(nibbles)));
   const __m256i codes = _mm256_and_si256(_mm256_srlv_epi64(bytes, _mm256_set_epi64x(4, 4, 0, 0)), _mm256_set1_epi8(15));
