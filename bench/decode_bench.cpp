@@ -1,6 +1,6 @@
 // The kernels of one decoded token on a GPU, as a captured graph runs them: products with dense and packed weights, and
 // attention over the cache. Each line: the time of one call, and the memory that is read per second.
-// usage: decode_bench [vectors...]
+// usage: decode_bench [attention | experts | vectors...]      (without arguments: all)
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -14,6 +14,7 @@
 #include "easydel/core/build_info.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/linear/linear.h"
+#include "easydel/operations/moe/moe.h"
 #include "easydel/operations/quantized/packed_product.h"
 
 #if EASYDEL_HAS_CUDA
@@ -144,6 +145,38 @@ void attention(int64_t batch, int64_t keys, int64_t kv_heads, int64_t shared, in
          bytes);
 }
 
+// Layers of a mixture of experts, whose experts are drawn anew for each.
+void experts(int64_t tokens, int64_t count, int64_t top_k, int64_t width, int64_t inner) {
+  const double all = static_cast<double>(6 * count * width * inner);
+  const auto copies = std::max<int64_t>(2, static_cast<int64_t>(kLeastBytes / all) + 1);
+  std::vector<ops::StackedExperts> stacks;
+  std::vector<ops::Routing> routings;
+  double bytes = 0;
+  for (int64_t i = 0; i < copies; ++i) {
+    stacks.push_back({at::randn({count, 2 * inner, width}, kHalfWidth), at::randn({count, width, inner}, kHalfWidth),
+                      &ops::find_activation("silu")});
+    const Tensor chosen = std::get<1>(at::rand({tokens, count}, kHalfWidth.dtype(at::kFloat)).topk(top_k, 1));
+    routings.push_back({at::full({tokens, top_k}, 1.0 / static_cast<double>(top_k), kHalfWidth.dtype(at::kFloat)),
+                        chosen.contiguous()});
+    bytes += static_cast<double>(6 * width * inner * std::get<0>(at::_unique(chosen)).numel());
+  }
+  const Tensor x = at::randn({tokens, width}, kHalfWidth);
+  char name[96];
+  std::snprintf(name, sizeof(name), "%ld of %ld experts of %ld x %ld, %ld tokens", static_cast<long>(top_k),
+                static_cast<long>(count), static_cast<long>(width), static_cast<long>(inner),
+                static_cast<long>(tokens));
+  report(name,
+         time_of(copies,
+                 [&] {
+                   for (std::size_t i = 0; i < stacks.size(); ++i) {
+                     if (ops::experts_of_few_tokens(x, routings[i], stacks[i])) continue;
+                     ops::fused_experts(x, routings[i].weights, stacks[i],
+                                        ops::make_dispatch(routings[i].experts, count));
+                   }
+                 }),
+         bytes / static_cast<double>(copies));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -153,8 +186,13 @@ int main(int argc, char** argv) {
   }
   const at::NoGradGuard no_grad;
   std::vector<int64_t> vectors;
-  for (int i = 1; i < argc; ++i) vectors.push_back(std::atoll(argv[i]));
-  if (vectors.empty()) vectors = {1, 8, 16, 32, 64, 65};
+  bool attends = argc < 2, has_experts = argc < 2;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    attends |= word == "attention", has_experts |= word == "experts";
+    if (const int64_t count = std::atoll(argv[i]); count > 0) vectors.push_back(count);
+  }
+  if (argc < 2) vectors = {1, 8, 16, 32, 64, 65};
   for (const int64_t count : vectors) {
     std::printf("%ld vectors\n", static_cast<long>(count));
     for (const Maps& maps : {Maps{"q k v 2048", 2048, {2048, 512, 512}}, Maps{"o 2048 x 2048", 2048, {2048}},
@@ -167,6 +205,9 @@ int main(int argc, char** argv) {
       packed(maps, count, "int4, groups of 128", PackedFormat::kInt4, 128, at::kHalf);
     }
   }
+  if (has_experts)
+    for (const int64_t tokens : {1, 4, 8, 32}) experts(tokens, 128, 8, 2048, 768);
+  if (!attends) return 0;
   for (const int64_t keys : {128, 256, 1024, 4096, 16384, 131072}) attention(1, keys, 8, 4, 64);
   for (const int64_t keys : {128, 1024, 4096}) attention(32, keys, 8, 4, 64);
   for (const int64_t keys : {1024, 32768}) attention(1, keys, 8, 4, 128);

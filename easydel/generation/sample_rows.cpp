@@ -25,14 +25,17 @@ class TokenBuffer {
   }
   at::Tensor all() const { return tokens_.narrow(1, 0, length_); }
   int64_t length() const { return length_; }
-  void append(const at::Tensor& column) {
+  void append(const at::Tensor& column) { next_column().copy_(column); }
+  // Whose tokens the caller fills in.
+  at::Tensor next_column() {
     if (length_ == tokens_.size(1)) {
       const at::Tensor larger = at::empty({tokens_.size(0), 2 * length_}, tokens_.options());
       larger.narrow(1, 0, length_).copy_(tokens_);
       tokens_ = larger;
     }
-    tokens_.select(1, length_++).copy_(column);
+    return tokens_.select(1, length_++);
   }
+  void drop_column() { --length_; }
 
  private:
   at::Tensor tokens_;
@@ -48,6 +51,15 @@ class Rows {
         invalid_(at::zeros({count}, like.options().dtype(at::kBool))) {}
 
   const at::Tensor& running() const { return running_; }
+  // The tokens of the greatest scores, appended and counted: all of a step on a GPU in one launch or two; nullopt
+  // where there is no kernel for that.
+  std::optional<at::Tensor> append_greatest(const at::Tensor& scores, int64_t pad, TokenBuffer& tokens) {
+    if (!scores.is_cuda()) return std::nullopt;
+    const at::Tensor column = tokens.next_column();
+    auto chosen = operations::cuda_paged::append_largest(scores, {running_, column, lengths_, invalid_, pad});
+    if (!chosen) tokens.drop_column();
+    return chosen;
+  }
   void count_token(const at::Tensor& invalid) {
     lengths_.add_(running_);
     invalid_.logical_or_(invalid.logical_and(running_));
@@ -108,7 +120,9 @@ GenerateOutput sample_rows(Search& s) {
   for (int64_t step = 0;; ++step) {
     at::Tensor scores = s.processors(tokens.all(), logits);
     at::Tensor chosen, invalid;
-    if (samples) {
+    if (std::optional<at::Tensor> done; !samples && (done = rows.append_greatest(scores, s.pad_token_id, tokens))) {
+      chosen = *done;
+    } else if (samples) {
       const Candidates candidates = find_candidates(config, s.warpers, tokens.all(), scores);
       chosen = candidates.sample(uniform.at_step(step));
       invalid = chosen.lt(0);
@@ -119,15 +133,17 @@ GenerateOutput sample_rows(Search& s) {
       std::tie(best, chosen) = greatest(scores);  // of which a NaN counts as the greatest
       invalid = best.gt(-std::numeric_limits<double>::infinity()).logical_not();
     }
-    chosen = at::where(rows.running(), chosen, s.pad_token_id);
+    if (invalid.defined()) {  // not yet appended
+      chosen = at::where(rows.running(), chosen, s.pad_token_id);
+      tokens.append(chosen);
+      rows.count_token(invalid);
+    }
     if (*config.output_scores) out.scores.push_back(scores);
     if (*config.output_logits) out.logits.push_back(logits);
     if (*config.output_log_probs) {
       const at::Tensor all = logits.log_softmax(-1);
       log_probs.push_back(all.gather(1, chosen.unsqueeze(1)).squeeze(1).masked_fill(rows.running().logical_not(), 0));
     }
-    tokens.append(chosen);
-    rows.count_token(invalid);
     if (s.options.streamer) stream(s.options.streamer, chosen, rows.running());
     if (!config.eos_token_id.empty()) rows.end(eos(tokens.all(), scores));
     for (const StoppingCriteriaPtr& criterion : s.criteria) rows.end(ask(*criterion, tokens.all(), scores));

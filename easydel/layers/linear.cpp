@@ -4,7 +4,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/operations/checkpoint.h"
-#include "easydel/operations/kernels/cuda/row_products.h"
+#include "easydel/operations/kernels/cuda/rows/row_products.h"
 #include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {

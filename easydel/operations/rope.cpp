@@ -141,12 +141,30 @@ Tensor apply_rotary(const Tensor& x, const RopeTable& table, RopeStyle style) {
   return Rotary::apply(x, table.cos, table.sin, interleaved);
 }
 
+namespace {
+
+// Whether one launch can rotate both.
+bool are_rotated_together(const Tensor& q, const Tensor& k) {
+  return cuda_fused::applies(q) && k.scalar_type() == q.scalar_type() && q.dim() == 4 && k.dim() == 4 &&
+         q.size(0) == k.size(0) && q.size(1) == k.size(1) && q.size(3) == k.size(3);
+}
+
+}  // namespace
+
+std::optional<std::pair<Tensor, Tensor>> norm_and_rotate(const Tensor& q, const Tensor& k, const HeadNorms& norms,
+                                                         const RopeTable& table, RopeStyle style) {
+  if (!are_rotated_together(q, k)) return std::nullopt;
+  for (const Tensor& t : {q, k, norms.q, norms.k}) {
+    if (at::GradMode::is_enabled() && t.requires_grad()) return std::nullopt;
+  }
+  check(q, table);
+  check(k, table);
+  return cuda_fused::norm_and_rotate(q, k, norms, table.cos, table.sin, style == RopeStyle::Interleaved);
+}
+
 std::pair<Tensor, Tensor> apply_rotary(const Tensor& q, const Tensor& k, const RopeTable& table, RopeStyle style) {
   const bool needs_graph = at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad());
-  const auto same = [](const Tensor& a, const Tensor& b) {
-    return a.dim() == 4 && b.dim() == 4 && a.size(0) == b.size(0) && a.size(1) == b.size(1) && a.size(3) == b.size(3);
-  };
-  if (cuda_fused::applies(q) && k.scalar_type() == q.scalar_type() && same(q, k)) {
+  if (are_rotated_together(q, k)) {
     check(q, table);
     check(k, table);
     const bool interleaved = style == RopeStyle::Interleaved;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "easydel/operations/norm.h"
 #include "easydel/operations/rope_parameters.h"
 
 namespace easydel::operations {
@@ -42,5 +43,15 @@ enum class RopeStyle {
 std::pair<at::Tensor, at::Tensor> apply_rotary(const at::Tensor& q, const at::Tensor& k, const RopeTable& table,
                                                RopeStyle style = RopeStyle::Half);
 at::Tensor apply_rotary(const at::Tensor& x, const RopeTable& table, RopeStyle style = RopeStyle::Half);
+
+// RMS norms of each head of q and k, with weights [H].
+struct HeadNorms {
+  at::Tensor q, k;
+  RmsNormOptions options;
+};
+// The norms and then the rotation in one launch; nullopt where there is no kernel for that, or a gradient is needed.
+std::optional<std::pair<at::Tensor, at::Tensor>> norm_and_rotate(const at::Tensor& q, const at::Tensor& k,
+                                                                 const HeadNorms& norms, const RopeTable& table,
+                                                                 RopeStyle style = RopeStyle::Half);
 
 }  // namespace easydel::operations

@@ -400,6 +400,41 @@ TEST_F(PagedCuda, FindsTheLargestOfEachRow) {
   EXPECT_TRUE(at::equal(argmax_rows(wide.narrow(1, 1, 2000)), wide.narrow(1, 1, 2000).contiguous().argmax(1)));
 }
 
+TEST_F(PagedCuda, AppendsTheLargestOfEachRow) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t rows : {4, 600}) {  // in parts, and whole
+      SCOPED_TRACE(concat(c10::toString(type), " ", rows, " rows"));
+      const Tensor x = at::randn({rows, 3001}).to(type);
+      x[0].fill_(-kInfinity);
+      x[1][70] = std::numeric_limits<double>::quiet_NaN();
+      x[2][2000] = kInfinity;
+      x[3].fill_(-kInfinity);
+      const Tensor running = at::rand({rows}) < 0.7;
+      running[0] = running[1] = running[2] = true;
+      running[3] = false;
+      const Tensor lengths = at::randint(0, 9, {rows}), invalid = at::rand({rows}) < 0.1;
+      invalid.narrow(0, 0, 4).fill_(false);
+      const Tensor tokens = to_gpu(at::full({rows, 7}, -5, at::kLong));
+      const GrowingRows growing{to_gpu(running), tokens.select(1, 3), to_gpu(lengths), to_gpu(invalid), 99};
+      const auto chosen = append_largest(to_gpu(x), growing);
+      ASSERT_TRUE(chosen.has_value());
+      const Tensor want = at::where(running, argmax_rows(to_gpu(x)).cpu(), 99);
+      EXPECT_TRUE(at::equal(chosen->cpu(), want));
+      const Tensor after = tokens.cpu();
+      EXPECT_TRUE(at::equal(after.select(1, 3), want));
+      EXPECT_EQ(after.eq(-5).sum().item<int64_t>(), 6 * rows);  // other columns are untouched
+      EXPECT_TRUE(at::equal(growing.lengths.cpu(), lengths + running));
+      Tensor wanted_invalid = invalid.clone();
+      wanted_invalid[0] = wanted_invalid[1] = true;
+      EXPECT_TRUE(at::equal(growing.invalid.cpu(), wanted_invalid));
+    }
+  }
+  const Tensor bits = to_gpu(at::ones({2}, at::kBool)), counts = to_gpu(at::zeros({2}, at::kLong));
+  EXPECT_FALSE(append_largest(to_gpu(at::zeros({2, 9})), {bits, counts.to(at::kInt), counts, bits, 0}).has_value());
+  EXPECT_FALSE(append_largest(to_gpu(at::zeros({3, 9})), {bits, counts, counts, bits, 0}).has_value());
+}
+
 // The number lies between the sums of the weights before the token and up to it; log-probabilities and ranks are those
 // of float64.
 TEST_F(PagedCuda, DrawsATokenOfEachRow) {

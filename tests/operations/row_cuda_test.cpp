@@ -6,7 +6,7 @@
 
 #include "easydel/core/random.h"
 #include "easydel/operations/kernels/cuda/fused.h"
-#include "easydel/operations/kernels/cuda/row_products.h"
+#include "easydel/operations/kernels/cuda/rows/row_products.h"
 #include "easydel/operations/linear/linear.h"
 #include "easydel/operations/moe/moe.h"
 #include "tests/operations/relative_error.h"
@@ -213,6 +213,16 @@ TEST_F(RowsOnCuda, ExpertsOfFewTokens) {
             }
           }
           EXPECT_LT(error_of(*got, want), 2 * tolerance_of(type));
+
+          // The norm before and the sum after change nothing but their place.
+          AroundProducts around;
+          around.norm = at::randn({width}, options);
+          around.norm_options = {.eps = 1e-5, .weight_offset = 1.0, .multiply_before_cast = tokens > 1};
+          around.residual = at::randn({tokens, width}, options);
+          const auto added = experts_of_few_tokens(x, routing, experts, around);
+          ASSERT_TRUE(added.has_value());
+          const auto normed = experts_of_few_tokens(rms_norm(x, around.norm, around.norm_options), routing, experts);
+          EXPECT_LT(error_of(*added, in_double(around.residual) + in_double(*normed)), 2 * tolerance_of(type));
         }
       }
     }
@@ -222,6 +232,35 @@ TEST_F(RowsOnCuda, ExpertsOfFewTokens) {
   const StackedExperts experts{at::randn({4, 16, 32}, options), at::randn({4, 32, 8}, options),
                                &find_activation("silu")};
   EXPECT_FALSE(experts_of_few_tokens(at::randn({9, 32}, options), routing, experts));  // more than a few
+}
+
+TEST_F(RowsOnCuda, HeadsAreNormalizedAndRotatedInOneLaunch) {
+  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const int64_t head : {32, 64, 128}) {
+      for (const auto& [batch, tokens] : {std::pair<int64_t, int64_t>{1, 1}, {3, 1}, {2, 5}}) {
+        SCOPED_TRACE(testing::Message() << type << " heads of " << head << ", " << batch << " x " << tokens);
+        const auto options = at::TensorOptions(at::kCUDA).dtype(type);
+        const Tensor qkv = at::randn({batch, tokens, 9 * head}, options).unflatten(-1, {9, head});
+        const Tensor q = qkv.narrow(2, 0, 6) * 3.0, k = qkv.narrow(2, 6, 2);
+        const HeadNorms norms{
+            at::randn({head}, options), at::randn({head}, options), {.eps = 1e-5, .weight_offset = 1}};
+        const auto frequencies = rope_frequencies({}, head, 64);
+        const Tensor positions = at::randint(0, 1000, {batch, tokens}, at::kLong);
+        const RopeTable table = rope_table(frequencies, positions.to(at::kCUDA), at::kFloat);
+        const RopeTable exact = rope_table(frequencies, positions, at::kDouble);
+        const auto got = norm_and_rotate(q, k, norms, table);
+        ASSERT_TRUE(got.has_value());
+        const double allowed = 2 * tolerance_of(type) + 2e-4;  // angles in float32
+        EXPECT_LT(error_of(got->first, apply_rotary(normed_rows(in_double(q), norms.q, norms.options), exact)),
+                  allowed);
+        EXPECT_LT(error_of(got->second, apply_rotary(normed_rows(in_double(k), norms.k, norms.options), exact)),
+                  allowed);
+        const RopeTable part{table.cos.narrow(-1, 0, head / 4), table.sin.narrow(-1, 0, head / 4)};
+        EXPECT_FALSE(norm_and_rotate(q, k, norms, part).has_value());  // a part of each head
+        EXPECT_FALSE(norm_and_rotate(q, k, norms, table, RopeStyle::Interleaved).has_value());
+      }
+    }
+  }
 }
 
 TEST_F(RowsOnCuda, GradientsOfNorms) {

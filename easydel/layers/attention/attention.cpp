@@ -255,7 +255,21 @@ const char* Attention::describe(operations::DecodeLayer& layer, const ForwardCon
   return nullptr;
 }
 
+bool Attention::norm_and_rotate(Projected& x, const ForwardContext& ctx) const {
+  if (!x.q_BTNH.is_cuda() || !q_norm_ || !spec_.rope || spec_.norm_after_rope || spec_.clip > 0) return false;
+  const auto q = q_norm_->plain_rms(), k = k_norm_->plain_rms();
+  if (!q || !k) return false;
+  const auto done = operations::norm_and_rotate(x.q_BTNH, x.k_BTKH, {q->first, k->first, q->second},
+                                                ctx.rope[*spec_.rope], spec_.rope_style);
+  if (done) std::tie(x.q_BTNH, x.k_BTKH) = *done;
+  return done.has_value();
+}
+
 void Attention::prepare(Projected& x, const ForwardContext& ctx) const {
+  if (norm_and_rotate(x, ctx)) {
+    if (spec_.temperature) x.q_BTNH = warmed(x.q_BTNH, ctx);
+    return;
+  }
   if (!spec_.norm_after_rope) normalize(x);
   if (spec_.clip > 0) {
     for (at::Tensor* part : {&x.q_BTNH, &x.k_BTKH, &x.v_BTKH}) *part = part->clamp(-spec_.clip, spec_.clip);

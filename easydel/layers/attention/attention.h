@@ -92,8 +92,9 @@ class Attention : public Module {
   // Of norm(x), and rotated too where nothing comes between; nullopt where no launch does that.
   std::optional<Projected> project_around(const at::Tensor& x_BTD, const Norm& norm, const ForwardContext& ctx) const;
   bool rotates_results() const { return spec_.rope && !spec_.qk_norm && !spec_.temperature && spec_.clip == 0; }
-  void prepare(Projected& x, const ForwardContext& ctx) const;   // normalizes, clips and rotates q and k
-  Output attend(Projected& x, const ForwardContext& ctx) const;  // before the last product
+  void prepare(Projected& x, const ForwardContext& ctx) const;          // normalizes, clips and rotates q and k
+  Output attend(Projected& x, const ForwardContext& ctx) const;         // before the last product
+  bool norm_and_rotate(Projected& x, const ForwardContext& ctx) const;  // both in one launch, if there is a kernel
   void normalize(Projected& x) const;
   at::Tensor warmed(const at::Tensor& q_BTNH, const ForwardContext& ctx) const;  // by the temperature
   const MaskInfo& mask_of(const ForwardContext& ctx) const;

@@ -77,6 +77,13 @@ at::Tensor HeadNorm::operator()(const at::Tensor& x, Interval counted) const {
   return (normed * (weight.to(x.scalar_type()).to(wide.scalar_type()) + n.weight_offset)).to(x.scalar_type());
 }
 
+std::optional<std::pair<at::Tensor, operations::RmsNormOptions>> HeadNorm::plain_rms() const {
+  const NormSpec& n = spec_.norm;
+  if (spec_.over != Over::Head || n.kind != NormSpec::Kind::Rms || parallel() || weight_->sharding())
+    return std::nullopt;
+  return std::pair(weight_->value(), operations::RmsNormOptions{n.eps, n.weight_offset, n.multiply_before_cast});
+}
+
 at::Tensor HeadNorm::over_all_heads(const at::Tensor& x, const at::Tensor& weight, Interval counted) const {
   const NormSpec& n = spec_.norm;
   const AxisNames& axes = split_over(LogicalAxis::Head);

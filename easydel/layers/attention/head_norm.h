@@ -2,6 +2,9 @@
 // may have a bias.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "easydel/layers/norm.h"
 
 namespace easydel {
@@ -25,6 +28,8 @@ class HeadNorm : public Module {
   // x [B, T, heads of this rank, H]. If ranks share heads, `counted` are those that this one sums, so that each counts
   // once.
   at::Tensor operator()(const at::Tensor& x, Interval counted) const;
+  // Its weight and options where each head is normalized with one weight that this device has; else nullopt.
+  std::optional<std::pair<at::Tensor, operations::RmsNormOptions>> plain_rms() const;
   std::string type_name() const override;
   std::string extra_repr() const override;
 

@@ -69,10 +69,29 @@ at::Tensor SparseMoE::run_weighed_inputs(const at::Tensor& x_TD, const operation
   return experts_(rows, {ones, routing.experts.reshape({-1, 1})}).view({x_TD.size(0), -1, x_TD.size(1)}).sum(1);
 }
 
-SparseMoE::Output SparseMoE::operator()(const at::Tensor& x) const {
+std::optional<SparseMoE::Output> SparseMoE::add_fused(const at::Tensor& x, const Norm& norm) const {
+  operations::AroundProducts before;
+  if (!x.is_cuda() || parallel() || spec_.weigh_inputs || shared_experts_ || widens(x) || !norm.describe(before))
+    return std::nullopt;
   const at::Tensor x_TD = x.flatten(0, -2);
-  const bool widens = spec_.router_in_float32 && x_TD.scalar_type() != at::kDouble;
-  const at::Tensor router_logits = gate_(widens ? x_TD.to(at::kFloat) : x_TD);
+  const auto logits = Linear::apply_around(x_TD, {&gate_}, before);
+  if (!logits) return std::nullopt;
+  operations::AroundProducts around = before;
+  around.residual = x_TD;
+  const operations::Routing routing = operations::route(logits->front(), router_options());
+  const auto hidden = experts_.apply_around(x_TD, routing, around);
+  if (!hidden) return std::nullopt;
+  return Output{hidden->view_as(x), logits->front()};
+}
+
+SparseMoE::Output SparseMoE::add_to(const at::Tensor& x, const Norm& norm) const {
+  if (std::optional<Output> done = add_fused(x, norm)) return *done;
+  Output out = (*this)(norm(x));
+  out.hidden = x + out.hidden;
+  return out;
+}
+
+operations::RouterOptions SparseMoE::router_options() const {
   operations::RouterOptions options = spec_.router;
   if (selection_bias_) {
     options.selection_bias =
@@ -80,7 +99,13 @@ SparseMoE::Output SparseMoE::operator()(const at::Tensor& x) const {
                                    selection_bias_->sharding())
             .flatten();
   }
-  const operations::Routing routing = operations::route(router_logits, options);
+  return options;
+}
+
+SparseMoE::Output SparseMoE::operator()(const at::Tensor& x) const {
+  const at::Tensor x_TD = x.flatten(0, -2);
+  const at::Tensor router_logits = gate_(widens(x) ? x_TD.to(at::kFloat) : x_TD);
+  const operations::Routing routing = operations::route(router_logits, router_options());
   at::Tensor out = (spec_.weigh_inputs ? run_weighed_inputs(x_TD, routing) : experts_(x_TD, routing)).view_as(x);
   if (shared_experts_) {
     const at::Tensor shared = (*shared_experts_)(x);

@@ -45,6 +45,9 @@ class Experts : public Module {
 
   // x [T, D], routed by `routing`, to [T, D].
   at::Tensor operator()(const at::Tensor& x_TD, const operations::Routing& routing) const;
+  // The same with a norm before and a sum after, on a GPU and for a few tokens; nullopt where there is no kernel.
+  std::optional<at::Tensor> apply_around(const at::Tensor& x_TD, const operations::Routing& routing,
+                                         const operations::AroundProducts& around) const;
 
   // A matrix [out, in] of every expert.
   struct Stack {
@@ -62,6 +65,7 @@ class Experts : public Module {
                   std::shared_ptr<Parameter> dense = nullptr);
 
  private:
+  bool is_fused() const;
   bool is_packed() const { return stacks_[0].packed || stacks_[1].packed; }
   // Rows sorted by expert through these experts' networks.
   at::Tensor run(const at::Tensor& rows, const operations::Dispatch& dispatch) const;
@@ -104,11 +108,16 @@ class SparseMoE : public Module {
     at::Tensor router_logits;  // [T, E]
   };
   Output operator()(const at::Tensor& x) const;
+  // x + (*this)(norm(x)); on a GPU and for a few tokens, without kernels for the norm and the sum.
+  Output add_to(const at::Tensor& x, const Norm& norm) const;
 
   double own_flops_per_token(double keys) const override;  // of the experts of one token
 
  private:
   at::Tensor run_weighed_inputs(const at::Tensor& x_TD, const operations::Routing& routing) const;
+  std::optional<Output> add_fused(const at::Tensor& x, const Norm& norm) const;
+  operations::RouterOptions router_options() const;
+  bool widens(const at::Tensor& x) const { return spec_.router_in_float32 && x.scalar_type() != at::kDouble; }
 
   MoeSpec spec_;
   const Linear& gate_;

@@ -34,6 +34,12 @@ class MoeDecoderLayer : public DecoderLayer {
   LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override {
     const Attention::Output attended = attend(x_BTD, ctx);
     const at::Tensor& h_BTD = attended.hidden;
+    if (moe_ && h_BTD.is_cuda() && residual_scale_ == 1) {
+      const SparseMoE::Output done = moe_->add_to(h_BTD, post_attention_layernorm_);
+      return {.hidden = done.hidden,
+              .attention_weights = attended.weights,
+              .router_logits = ctx.output_router_logits ? done.router_logits : at::Tensor()};
+    }
     const at::Tensor normed_BTD = post_attention_layernorm_(h_BTD);
     const SparseMoE::Output done = moe_ ? (*moe_)(normed_BTD) : SparseMoE::Output{(*mlp_)(normed_BTD), {}};
     return {.hidden = h_BTD.add(done.hidden, residual_scale_),

@@ -100,10 +100,21 @@ at::Tensor Experts::down_bias(at::ScalarType dtype) const {
   return collectives::identity_forward_sum_backward(bias, sharers) / sharers.size();
 }
 
+bool Experts::is_fused() const {
+  return spec_.method == "fused_moe" && !transposed() && !spec_.bias && !spec_.clamped_gate && !is_packed();
+}
+
+std::optional<at::Tensor> Experts::apply_around(const at::Tensor& x_TD, const operations::Routing& routing,
+                                                const operations::AroundProducts& around) const {
+  if (parallel() || !is_fused()) return std::nullopt;
+  return operations::experts_of_few_tokens(x_TD, routing, {stacks_[0].dense->value(), stacks_[1].dense->value(), &act_},
+                                           around);
+}
+
 at::Tensor Experts::operator()(const at::Tensor& x_TD, const operations::Routing& routing) const {
   if (parallel()) return run_on_mesh(x_TD, routing);
   if (spec_.method == "dense_moe" && !is_packed()) return run_dense(x_TD, routing);
-  const bool fused = spec_.method == "fused_moe" && !transposed() && !spec_.bias && !spec_.clamped_gate && !is_packed();
+  const bool fused = is_fused();
   operations::StackedExperts stacked;
   if (fused) {
     stacked = {stacks_[0].dense->value(), stacks_[1].dense->value(), &act_};

@@ -9,7 +9,7 @@
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
-#include "easydel/operations/kernels/cuda/row_products.h"
+#include "easydel/operations/kernels/cuda/rows/row_products.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/threading/parallel.h"
 

@@ -164,23 +164,32 @@ cuda_kernels::ExpertsOfTokens tokens_of(const Tensor& x, const Routing& routing,
           .width = x.size(1),
           .inner_width = down.size(2),
           .count = static_cast<int32_t>(down.size(0)),
-          .gelu = gelu};
+          .gelu = gelu,
+          .norm = {},
+          .residual = nullptr};
 }
 
 }  // namespace
 
-bool can_multiply_tokens(const Tensor& x, const Routing& routing, const Tensor& gate_up, const Tensor& down) {
+bool can_multiply_tokens(const Tensor& x, const Routing& routing, const Tensor& gate_up, const Tensor& down,
+                         const AroundProducts& around) {
   const auto is_readable = [&](const Tensor& t) {
     return t.is_cuda() && t.scalar_type() == x.scalar_type() && t.is_contiguous() && in_packs(t);
   };
+  if (around.norm.defined() && (!is_readable(around.norm) || around.norm.numel() != x.size(-1))) return false;
+  if (around.residual.defined() && (!is_readable(around.residual) || around.residual.sizes() != x.sizes()))
+    return false;
   return cuda_fused::applies(x) && x.dim() == 2 && is_readable(x) && is_readable(gate_up) && is_readable(down) &&
          routing.weights.scalar_type() == at::kFloat && routing.weights.is_contiguous() &&
          routing.experts.is_contiguous() &&
          cuda_kernels::can_multiply_tokens(element_of(x), tokens_of(x, routing, gate_up, down, false));
 }
 
-Tensor multiply_tokens(const Tensor& x, const Routing& routing, const Tensor& gate_up, const Tensor& down, bool gelu) {
+Tensor multiply_tokens(const Tensor& x, const Routing& routing, const Tensor& gate_up, const Tensor& down, bool gelu,
+                       const AroundProducts& around) {
   cuda_kernels::ExpertsOfTokens args = tokens_of(x, routing, gate_up, down, gelu);
+  if (around.norm.defined()) args.norm = row_norm(x, around);
+  if (around.residual.defined()) args.residual = around.residual.const_data_ptr();
   const Tensor inner = at::empty({args.tokens, args.top_k, args.inner_width}, x.options()), y = at::empty_like(x);
   args.inner = inner.mutable_data_ptr(), args.y = y.mutable_data_ptr();
   launch(x, [&](auto stream) { cuda_kernels::multiply_tokens(element_of(x), args, stream); });
@@ -273,8 +282,12 @@ bool can_route(const Tensor&) { return false; }
 Routing route(const Tensor&, const RouterOptions&) { missing(); }
 Tensor route_backward(const Tensor&, const Routing&, const Tensor&, const RouterOptions&) { missing(); }
 Sorted sort_by_expert(const Tensor&, int64_t) { missing(); }
-bool can_multiply_tokens(const Tensor&, const Routing&, const Tensor&, const Tensor&) { return false; }
-Tensor multiply_tokens(const Tensor&, const Routing&, const Tensor&, const Tensor&, bool) { missing(); }
+bool can_multiply_tokens(const Tensor&, const Routing&, const Tensor&, const Tensor&, const AroundProducts&) {
+  return false;
+}
+Tensor multiply_tokens(const Tensor&, const Routing&, const Tensor&, const Tensor&, bool, const AroundProducts&) {
+  missing();
+}
 WeightedGate weighted_gate_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool) { missing(); }
 #endif
 

@@ -43,10 +43,10 @@ WeightedGate weighted_gate_backward(const at::Tensor& gate_up, const at::Tensor&
 
 // The experts of up to eight tokens [T, D], whose rows are not sorted for it; gate_up [E, 2I, D], the gate's rows
 // first, and down [E, D, I], dense and of x's type.
-bool can_multiply_tokens(const at::Tensor& x, const Routing& routing, const at::Tensor& gate_up,
-                         const at::Tensor& down);
+bool can_multiply_tokens(const at::Tensor& x, const Routing& routing, const at::Tensor& gate_up, const at::Tensor& down,
+                         const AroundProducts& around);
 at::Tensor multiply_tokens(const at::Tensor& x, const Routing& routing, const at::Tensor& gate_up,
-                           const at::Tensor& down, bool gelu);
+                           const at::Tensor& down, bool gelu, const AroundProducts& around);
 
 // Whether there is a kernel for all experts, whose rows end at `ends`: bfloat16 on a GPU of compute capability 9.0,
 // rows of 16 bytes.

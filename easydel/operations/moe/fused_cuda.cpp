@@ -103,15 +103,16 @@ Tensor fused_experts_on_cuda(const Tensor& x, const Tensor& weights, const Stack
   return FusedOnCuda::apply(x, weights, experts.gate_up, experts.down, experts, dispatch);
 }
 
-std::optional<Tensor> experts_of_few_tokens(const Tensor& x, const Routing& routing, const StackedExperts& experts) {
+std::optional<Tensor> experts_of_few_tokens(const Tensor& x, const Routing& routing, const StackedExperts& experts,
+                                            const AroundProducts& around) {
   if (!x.is_cuda() || experts.gate_up_access || experts.down_access || experts.act->gated == GatedKernel::None)
     return std::nullopt;
-  for (const Tensor& t : {x, routing.weights, experts.gate_up, experts.down}) {
-    if (at::GradMode::is_enabled() && t.requires_grad()) return std::nullopt;
+  for (const Tensor& t : {x, routing.weights, experts.gate_up, experts.down, around.norm, around.residual}) {
+    if (at::GradMode::is_enabled() && t.defined() && t.requires_grad()) return std::nullopt;
   }
-  if (inside_checkpoint() || !cuda_experts::can_multiply_tokens(x, routing, experts.gate_up, experts.down))
+  if (inside_checkpoint() || !cuda_experts::can_multiply_tokens(x, routing, experts.gate_up, experts.down, around))
     return std::nullopt;
-  return cuda_experts::multiply_tokens(x, routing, experts.gate_up, experts.down, is_gelu(*experts.act));
+  return cuda_experts::multiply_tokens(x, routing, experts.gate_up, experts.down, is_gelu(*experts.act), around);
 }
 
 }  // namespace easydel::operations

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "easydel/operations/activation.h"
+#include "easydel/operations/linear/around_products.h"
 #include "easydel/operations/linear/weight_access.h"
 
 // Letters: T tokens, E experts, k experts for each token, R = T * k rows sorted by expert, D features.
@@ -104,6 +105,6 @@ at::Tensor fused_experts(const at::Tensor& x, const at::Tensor& weights, const S
 // The same for a few tokens on a GPU, without sorting their rows; nullopt where there is no kernel for that, or a
 // gradient is needed.
 std::optional<at::Tensor> experts_of_few_tokens(const at::Tensor& x, const Routing& routing,
-                                                const StackedExperts& experts);
+                                                const StackedExperts& experts, const AroundProducts& around = {});
 
 }  // namespace easydel::operations

@@ -1,9 +1,7 @@
 // The new token of each row over its cache. The keys that it sees are split over thread blocks, those of a block over
 // its warps; a warp has several keys at once, sixteen bytes of each in a lane, with all query heads that share them.
 // Whichever block of a head is the last to finish adds up the parts.
-#include <initializer_list>
-
-#include "easydel/operations/kernels/cuda/cuda_parts.cuh"
+#include "easydel/operations/kernels/cuda/cache_parts.cuh"
 #include "easydel/operations/kernels/cuda/launch_after.cuh"
 
 namespace easydel::operations::cuda_kernels {
@@ -11,7 +9,6 @@ namespace {
 
 constexpr int kMinKeys = 256;  // of a part: fewer take as long
 constexpr int kMaxHead = 256, kMaxParts = 128;
-constexpr float kLowest = -1e30f;  // below every score, and finite
 
 // What a lane has of a head: units of kVec elements.
 template <class T, int kVec, int kUnits>
@@ -20,23 +17,6 @@ struct HeadPart {
   Unit units[kUnits];
   __device__ float get(int i) const { return wide(reinterpret_cast<const T*>(units)[i]); }
 };
-
-// Of a row: slots [begin, end) are visible, in `parts` of `chunk`.
-struct VisibleSlots {
-  int64_t slot, begin, chunk;
-  int parts;
-};
-__device__ inline VisibleSlots visible_slots(const AttendToCache& a, int row, int step) {
-  VisibleSlots s{};
-  s.slot = *a.slot;
-  s.begin = max(max(static_cast<int64_t>(0), s.slot + 1 - a.capacity), a.starts ? a.starts[row] : 0);
-  if (a.window > 0) s.begin = max(s.begin, s.slot + 1 - a.window);
-  const int64_t keys = s.slot + 1 - s.begin;
-  if (keys <= 0) return s;
-  s.chunk = ((keys + a.splits - 1) / a.splits + step - 1) / step * step;
-  s.parts = static_cast<int>((keys + s.chunk - 1) / s.chunk);
-  return s;
-}
 
 // kLanes lanes have a key, kKeys of them in a warp at once.
 template <class T, int kShared, int kVec, int kLanes, int kUnits>
@@ -162,25 +142,6 @@ struct CacheAttention {
   }
 };
 
-// A part of one query head in the scratch: maximum, sum, and head_size sums of weighted values.
-__device__ inline float* part_of(const AttendToCache& a, int64_t query_head, int part) {
-  return a.scratch + (query_head * a.splits + part) * (a.head_size + 2);
-}
-
-// True in the last block that comes here for this counter, which is zero again then.
-__device__ inline bool is_last(int32_t* arrivals, int parts) {
-  __shared__ bool last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    last = atomicAdd(arrivals, 1) == parts - 1;
-    if (last) *arrivals = 0;
-  }
-  __syncthreads();
-  __threadfence();
-  return last;
-}
-
 template <class T, int kShared, int kVec, int kLanes, int kUnits>
 __global__ void __launch_bounds__(CacheAttention<T, kShared, kVec, kLanes, kUnits>::kThreads,
                                   kShared > 4 || kUnits > 1 ? 1 : 2)
@@ -229,19 +190,7 @@ __global__ void __launch_bounds__(CacheAttention<T, kShared, kVec, kLanes, kUnit
     if (d == 0) part[0] = largest, part[1] = sum;
   }
   if (seen.parts == 1 || !is_last(a.arrivals + query_head, seen.parts)) return;
-  for (int i = threadIdx.x; i < outputs; i += Block::kThreads) {
-    const int g = i / a.head_size, d = i % a.head_size;
-    float largest = kLowest, sum = 0, value = 0;
-    for (int p = 0; p < seen.parts; ++p) largest = fmaxf(largest, __ldcg(part_of(a, query_head + g, p)));
-#pragma unroll 4
-    for (int p = 0; p < seen.parts; ++p) {
-      const float* part = part_of(a, query_head + g, p);
-      const float weight = power_of_two(__ldcg(part) - largest);
-      sum += __ldcg(part + 1) * weight;
-      value += __ldcg(part + 2 + d) * weight;
-    }
-    y[i] = narrow<T>(value / sum);
-  }
+  add_parts<T>(a, query_head, outputs, seen.parts, y);
 }
 
 template <class T, int kShared, int kVec, int kLanes, int kUnits>
@@ -261,21 +210,12 @@ void attend_shared(const AttendToCache& a, bool in_packs, Stream stream) {
   if constexpr (32 * kVec < kMaxHead) attend<T, kShared, kVec, 32, 2>(a, stream);
 }
 
-bool in_packs(const AttendToCache& a, int count) {
-  for (const void* p : {a.q, a.k, a.v, static_cast<const void*>(a.k_cache), static_cast<const void*>(a.v_cache)}) {
-    if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
-  }
-  for (const int64_t n : {a.q_batch, a.q_head, a.k_batch, a.k_head, a.v_batch, a.v_head, int64_t{a.head_size}}) {
-    if (n % count != 0) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 bool can_attend_to_cache(int64_t head_size) { return head_size <= kMaxHead; }
 
-void plan_attend_to_cache(AttendToCache& a) {
+void plan_attend_to_cache(Element type, AttendToCache& a) {
+  if (can_attend_in_tiles(type, a)) return plan_tiles(a);
   int device = 0, processors = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
@@ -294,6 +234,7 @@ int64_t scratch_floats(const AttendToCache& a) {
 
 void attend_to_cache(Element type, const AttendToCache& args, Stream stream) {
   if (args.batch == 0 || args.kv_heads == 0 || args.shared == 0) return;
+  if (args.warps > 0) return attend_in_tiles(type, args, stream);
   with_type(type, [&](auto t) {
     using T = decltype(t);
     const bool packed = in_packs(args, Pack<T>::kCount);

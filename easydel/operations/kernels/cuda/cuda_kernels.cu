@@ -112,6 +112,16 @@ __global__ void rotary_kernel(Rotary a) {
   y[j] = narrow<T>(second * c + first * s);
 }
 
+template <class T>
+__device__ inline void normalize(Pack<T>& x, const RowNorm& norm, int pack, float rstd) {
+  const Pack<T> weight = Pack<T>::at(norm.weight, pack);
+  for (int e = 0; e < Pack<T>::kCount; ++e) {
+    float value = x.get(e) * rstd;
+    if (norm.cast_first) value = wide(narrow<T>(value));
+    x.set(e, value * (weight.get(e) + norm.offset));
+  }
+}
+
 // The same in packs, a block for a token: a thread rotates a pack of a head's first half with the one half a head on.
 template <class T>
 __global__ void rotary_pack_kernel(Rotary a) {
@@ -134,7 +144,16 @@ __global__ void rotary_pack_kernel(Rotary a) {
       reinterpret_cast<uint4*>(y)[at] = P::at(x, at).bits;
       continue;
     }
-    const P first = P::at(x, pack), second = P::at(x, turned + pack);
+    P first = P::at(x, pack), second = P::at(x, turned + pack);
+    if (h.norm.weight) {
+      // Neighbouring lanes, a power of two of them, have a head.
+      const unsigned lanes = (turned == kWarp ? ~0u : (1u << turned) - 1) << (threadIdx.x % kWarp / turned * turned);
+      float squares = 0;
+      for (int e = 0; e < P::kCount; ++e) squares += first.get(e) * first.get(e) + second.get(e) * second.get(e);
+      for (int step = 1; step < turned; step *= 2) squares += __shfl_xor_sync(lanes, squares, step);
+      const float rstd = rsqrtf(squares / static_cast<float>(a.head_size) + h.norm.eps);
+      normalize(first, h.norm, pack, rstd), normalize(second, h.norm, turned + pack, rstd);
+    }
     P low, high;
     const float4* cos = reinterpret_cast<const float4*>(a.cos + table + pack * P::kCount);
     const float4* sin = reinterpret_cast<const float4*>(a.sin + table + pack * P::kCount);
@@ -252,6 +271,17 @@ bool rotates_packs(const Rotary& a) {
 }
 
 }  // namespace
+
+bool can_norm_heads(Element type, const Rotary& a) {
+  bool can = false;
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    const int32_t lanes = a.half / Pack<T>::kCount;
+    can = rotates_packs<T>(a) && 2 * a.half == a.head_size && lanes <= kWarp && (lanes & (lanes - 1)) == 0 &&
+          packs<T>({a.q.norm.weight, a.k.norm.weight}, {});
+  });
+  return can;
+}
 
 void rotary(Element type, const Rotary& args, Stream stream) {
   const int64_t tokens = args.batch * args.tokens, heads = args.q.heads + args.k.heads;

@@ -39,6 +39,13 @@ bool can_rms_norm_backward(Element type, int64_t width);
 int rms_norm_parts(Element type, int64_t rows, int64_t width);
 void rms_norm_backward(Element type, const RmsNormBackward& args, Stream stream);
 
+// RMS norms of rows that a kernel reads, before all else it does with them.
+struct RowNorm {
+  const void* weight;  // [width] of x's type, or null: the rows are read as they are
+  float eps, offset;
+  bool cast_first;
+};
+
 // q and k in one launch. Strides count elements; heads of `head_size` are dense.
 struct Rotary {
   struct Heads {
@@ -46,6 +53,7 @@ struct Rotary {
     void* y;        // dense
     int64_t batch_stride, token_stride, head_stride;
     int32_t heads;
+    RowNorm norm;  // of each head
   };
   Heads q, k;
   int64_t batch, tokens;
@@ -56,6 +64,7 @@ struct Rotary {
   bool interleaved, inverse;
 };
 void rotary(Element type, const Rotary& args, Stream stream);
+bool can_norm_heads(Element type, const Rotary& args);
 
 // y = act(gate) * up, rows of `width`.
 struct Gate {
@@ -148,12 +157,13 @@ struct AttendToCache {
   const int64_t* starts;           // [batch] or null
   int64_t capacity, window, keys;  // keys: upper bound of the keys to visit; window 0: none
   int32_t batch, kv_heads, shared, head_size;
-  int32_t splits, together;  // set by plan_attend_to_cache
+  // Set by plan_attend_to_cache: into how many parts the keys are split, how many query heads a block has, and how many
+  // warps (0: any).
+  int32_t splits, together, warps;
   float scale, softcap;
 };
 bool can_attend_to_cache(int64_t head_size);
-// Into how many parts the keys are split, and how many query heads a block has.
-void plan_attend_to_cache(AttendToCache& args);
+void plan_attend_to_cache(Element type, AttendToCache& args);
 int64_t scratch_floats(const AttendToCache& args);
 void attend_to_cache(Element type, const AttendToCache& args, Stream stream);
 

@@ -1,6 +1,6 @@
 // The experts of a few tokens, straight from their routing: rows are not sorted, and each token reads its own experts.
 #include "easydel/operations/kernels/cuda/expert_rows.h"
-#include "easydel/operations/kernels/cuda/row_parts.cuh"
+#include "easydel/operations/kernels/cuda/rows/row_parts.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {
@@ -68,12 +68,14 @@ __global__ void __launch_bounds__(kRowThreads, 3)
     expert_gate_kernel(const __grid_constant__ ExpertsOfTokens a, int split) {
   extern __shared__ uint4 held[];
   __shared__ Chosen chosen;
-  __shared__ float parts[kRowWarps][2];
+  __shared__ float parts[kRowWarps][2], sums_of_squares[kWarp];
   next_may_start();
   wait_for_previous();
   const int packs = static_cast<int>(a.width / Pack<T>::kCount), inner = static_cast<int>(a.inner_width);
   chosen.load(a);
-  hold<T>(held, a.x, packs);
+  if (a.norm.weight) find_squares<T, 1>(a.x, blockIdx.y, 1, packs, sums_of_squares);
+  for (int i = threadIdx.x; i < packs; i += kRowThreads)
+    held[i] = normalized_pack<T>(a.x, a.norm, blockIdx.y, packs, i, sums_of_squares[0]).bits;
   __syncthreads();
   const int warp = threadIdx.x / kWarp, each = kRowWarps / split, share = (packs + split - 1) / split;
   const int begin = warp % split * share, end = min(packs, begin + share), pairs = static_cast<int>(a.top_k) * inner;
@@ -134,6 +136,10 @@ __global__ void __launch_bounds__(kRowThreads, 3)
     join(sums, parts, split);
     if (index >= pairs || threadIdx.x % kWarp != 0 || warp % split != 0) continue;
     T* y = static_cast<T*>(a.y) + blockIdx.y * static_cast<int64_t>(rows);
+    if (a.residual) {
+      const T* more = static_cast<const T*>(a.residual) + blockIdx.y * static_cast<int64_t>(rows);
+      sums[0] = wide(more[first]) + rounded<T>(sums[0]), sums[1] = wide(more[second]) + rounded<T>(sums[1]);
+    }
     y[first] = narrow<T>(sums[0]);
     y[second] = narrow<T>(second == first ? sums[0] : sums[1]);
   }

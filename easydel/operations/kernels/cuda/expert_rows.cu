@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
+#include "easydel/operations/kernels/cuda/launch_after.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {
@@ -52,6 +53,8 @@ __device__ inline void read_scores(float (&scores)[kLane], const void* logits, i
 
 template <class T, int kLane>
 __global__ void route_kernel(Router r, Route a) {
+  next_may_start();
+  wait_for_previous();
   const int64_t token = token_of_warp();
   if (token >= r.tokens) return;
   const int lane = threadIdx.x % kWarp;
@@ -296,7 +299,8 @@ int chunks_of(int64_t rows) { return static_cast<int>((rows + kChunk - 1) / kChu
 
 void route(Element type, const Router& r, const Route& a, Stream stream) {
   with_lanes(type, r, [&](auto t, auto lane) {
-    route_kernel<decltype(t), decltype(lane)::value><<<blocks_for(r.tokens, 4), 4 * kWarp, 0, stream>>>(r, a);
+    launch_after(route_kernel<decltype(t), decltype(lane)::value>, dim3(blocks_for(r.tokens, 4)), 4 * kWarp, 0, stream,
+                 r, a);
   });
 }
 

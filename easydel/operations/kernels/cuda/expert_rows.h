@@ -97,6 +97,8 @@ struct ExpertsOfTokens {
   int64_t tokens, top_k, width, inner_width;
   int32_t count;
   bool gelu;
+  RowNorm norm;          // of x
+  const void* residual;  // [tokens, width], added to y, or null
 };
 bool can_multiply_tokens(Element type, const ExpertsOfTokens& args);
 void multiply_tokens(Element type, const ExpertsOfTokens& args, Stream stream);

@@ -107,32 +107,68 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& x, const Tensor& weigh
   return {d_x, sum};
 }
 
-std::pair<Tensor, Tensor> rotary(const Tensor& q_in, const Tensor& k_in, const Tensor& cos_in, const Tensor& sin_in,
+namespace {
+
+// Rotations of dense heads, and what the arguments point to.
+struct Rotation {
+  Tensor q, k, cos, sin, q_out, k_out;
+  cuda_kernels::Rotary args;
+
+  Rotation(const Tensor& q_in, const Tensor& k_in, const Tensor& cos_in, const Tensor& sin_in, bool interleaved,
+           bool inverse) {
+    const auto dense_heads = [](const Tensor& x) { return !x.defined() || x.stride(-1) == 1 ? x : x.contiguous(); };
+    q = dense_heads(q_in), k = dense_heads(k_in);
+    cos = cos_in.to(at::kFloat).contiguous(), sin = sin_in.to(at::kFloat).contiguous();
+    q_out = at::empty(q.sizes(), q.options());
+    if (k.defined()) k_out = at::empty(k.sizes(), k.options());
+    const auto heads = [](const Tensor& x, const Tensor& y) -> cuda_kernels::Rotary::Heads {
+      if (!x.defined()) return {};
+      return {x.const_data_ptr(),
+              y.mutable_data_ptr(),
+              x.stride(0),
+              x.stride(1),
+              x.stride(2),
+              static_cast<int32_t>(x.size(2)),
+              {}};
+    };
+    args = {heads(q, q_out),
+            heads(k, k_out),
+            q.size(0),
+            q.size(1),
+            static_cast<int32_t>(q.size(3)),
+            static_cast<int32_t>(cos.size(-1)),
+            cos.const_data_ptr<float>(),
+            sin.const_data_ptr<float>(),
+            cos.size(0) == 1 ? 0 : cos.stride(0),
+            cos.stride(1),
+            interleaved,
+            inverse};
+  }
+  std::pair<Tensor, Tensor> run() const {
+    launch(q, [&](auto stream) { cuda_kernels::rotary(element_of(q), args, stream); });
+    return {q_out, k_out};
+  }
+};
+
+}  // namespace
+
+std::pair<Tensor, Tensor> rotary(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin,
                                  bool interleaved, bool inverse) {
-  const auto dense_heads = [](const Tensor& x) { return !x.defined() || x.stride(-1) == 1 ? x : x.contiguous(); };
-  const Tensor q = dense_heads(q_in), k = dense_heads(k_in);
-  const Tensor cos = cos_in.to(at::kFloat).contiguous(), sin = sin_in.to(at::kFloat).contiguous();
-  Tensor q_out = at::empty(q.sizes(), q.options());
-  Tensor k_out = k.defined() ? at::empty(k.sizes(), k.options()) : Tensor();
-  const auto heads = [](const Tensor& x, const Tensor& y) -> cuda_kernels::Rotary::Heads {
-    if (!x.defined()) return {};
-    return {x.const_data_ptr(), y.mutable_data_ptr(), x.stride(0),
-            x.stride(1),        x.stride(2),          static_cast<int32_t>(x.size(2))};
+  return Rotation(q, k, cos, sin, interleaved, inverse).run();
+}
+
+std::optional<std::pair<Tensor, Tensor>> norm_and_rotate(const Tensor& q, const Tensor& k, const HeadNorms& norms,
+                                                         const Tensor& cos, const Tensor& sin, bool interleaved) {
+  const auto fits = [&](const Tensor& weight) {
+    return weight.is_cuda() && weight.scalar_type() == q.scalar_type() && weight.is_contiguous() &&
+           weight.numel() == q.size(-1);
   };
-  const cuda_kernels::Rotary args{heads(q, q_out),
-                                  heads(k, k_out),
-                                  q.size(0),
-                                  q.size(1),
-                                  static_cast<int32_t>(q.size(3)),
-                                  static_cast<int32_t>(cos.size(-1)),
-                                  cos.const_data_ptr<float>(),
-                                  sin.const_data_ptr<float>(),
-                                  cos.size(0) == 1 ? 0 : cos.stride(0),
-                                  cos.stride(1),
-                                  interleaved,
-                                  inverse};
-  launch(q, [&](auto stream) { cuda_kernels::rotary(element_of(q), args, stream); });
-  return {q_out, k_out};
+  if (!fits(norms.q) || !fits(norms.k)) return std::nullopt;
+  Rotation rotation(q, k, cos, sin, interleaved, /*inverse=*/false);
+  rotation.args.q.norm = row_norm(q, {.norm = norms.q, .norm_options = norms.options});
+  rotation.args.k.norm = row_norm(k, {.norm = norms.k, .norm_options = norms.options});
+  if (!cuda_kernels::can_norm_heads(element_of(q), rotation.args)) return std::nullopt;
+  return rotation.run();
 }
 
 Tensor gate(const Tensor& gate, const Tensor& up, int64_t gate_row, int64_t up_row, bool gelu) {
@@ -294,7 +330,7 @@ Tensor attend_to_cache(const Tensor& q_in, const Tensor& k_in, const Tensor& v_i
   args.shared = static_cast<int32_t>(q.size(1) / slots.k.size(1));
   args.head_size = static_cast<int32_t>(q.size(2));
   args.scale = static_cast<float>(scale), args.softcap = static_cast<float>(softcap);
-  cuda_kernels::plan_attend_to_cache(args);
+  cuda_kernels::plan_attend_to_cache(element_of(q), args);
   args.arrivals = slots.arrivals.mutable_data_ptr<int32_t>();
   const Tensor scratch = at::empty({cuda_kernels::scratch_floats(args)}, q.options().dtype(at::kFloat));
   args.scratch = scratch.mutable_data_ptr<float>();
@@ -341,6 +377,10 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor&, const Tensor&, const 
 bool draw_normal(const Tensor&, RandomKey, double, double, const Region*) { return false; }
 std::pair<Tensor, Tensor> rms_norm(const Tensor&, const Tensor&, double, double, bool) { missing(); }
 std::pair<Tensor, Tensor> rotary(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool) { missing(); }
+std::optional<std::pair<Tensor, Tensor>> norm_and_rotate(const Tensor&, const Tensor&, const HeadNorms&, const Tensor&,
+                                                         const Tensor&, bool) {
+  missing();
+}
 Tensor gate(const Tensor&, const Tensor&, int64_t, int64_t, bool) { missing(); }
 void gate_backward(const Tensor&, const Tensor&, int64_t, int64_t, const Tensor&, const Tensor&, const Tensor&, int64_t,
                    bool, const Tensor&) {

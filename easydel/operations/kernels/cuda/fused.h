@@ -4,10 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "easydel/core/random.h"
+#include "easydel/operations/rope.h"
 
 namespace easydel::operations::cuda_fused {
 
@@ -31,6 +33,10 @@ void in_branches(const at::Tensor& x, int64_t count, const std::function<void(in
 // Rotates q and k [B, T, heads, H]; k may be undefined. cos and sin are float32.
 std::pair<at::Tensor, at::Tensor> rotary(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,
                                          const at::Tensor& sin, bool interleaved, bool inverse);
+// The same of heads that are normalized first; nullopt where the kernel does not support their shapes.
+std::optional<std::pair<at::Tensor, at::Tensor>> norm_and_rotate(const at::Tensor& q, const at::Tensor& k,
+                                                                 const HeadNorms& norms, const at::Tensor& cos,
+                                                                 const at::Tensor& sin, bool interleaved);
 // act(gate) * up, rows row_strides apart.
 at::Tensor gate(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, int64_t up_row, bool gelu);
 // Fills in the gradients of gate and up from d_y, which is dense; d_gate and d_up have rows d_row apart. y, dense, is

@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "easydel/operations/kernels/cuda/cuda_kernels.h"
+#include "easydel/operations/linear/around_products.h"
 
 namespace easydel::operations {
 
@@ -17,6 +18,12 @@ inline cuda_kernels::Element element_of(const at::Tensor& x) {
 }
 
 inline bool in_packs(const at::Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0; }
+
+inline cuda_kernels::RowNorm row_norm(const at::Tensor& x, const AroundProducts& around) {
+  const RmsNormOptions& norm = around.norm_options;
+  return {around.norm.const_data_ptr(), static_cast<float>(norm.eps), static_cast<float>(norm.weight_offset),
+          !norm.multiply_before_cast && x.element_size() == 2};
+}
 
 // f(stream) on the device of x.
 template <class F>

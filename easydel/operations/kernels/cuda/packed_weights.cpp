@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/operations/kernels/cuda/row_products.h"
+#include "easydel/operations/kernels/cuda/rows/row_products.h"
 
 #ifdef EASYDEL_CUDA_KERNELS
 #include "easydel/operations/kernels/cuda/launch.h"

@@ -207,21 +207,45 @@ std::optional<Tensor> paged_prefill(const Prefill& p, const Pages& pages) {
                                                   /*return_debug_mask=*/false, scale, left, right));
 }
 
-Tensor argmax_rows(const Tensor& logits) {
-  if (!cuda_fused::applies(logits) || logits.dim() != 2 || logits.stride(1) != 1 || logits.size(0) > 65535 ||
-      logits.size(1) == 0) {
-    return logits.argmax(-1);
-  }
+namespace {
+
+bool can_find_largest(const Tensor& logits) {
+  return cuda_fused::applies(logits) && logits.dim() == 2 && logits.stride(1) == 1 && logits.size(0) <= 65535 &&
+         logits.size(1) > 0;
+}
+
+Tensor find_largest(const Tensor& logits, cuda_kernels::ArgMax args) {
   Tensor ids = at::empty({logits.size(0)}, logits.options().dtype(at::kLong));
   const Tensor scratch = at::empty({cuda_kernels::argmax_scratch(logits.size(0))}, ids.options());
-  const cuda_kernels::ArgMax args{.x = logits.const_data_ptr(),
-                                  .ids = ids.mutable_data_ptr<int64_t>(),
-                                  .scratch = reinterpret_cast<uint64_t*>(scratch.mutable_data_ptr<int64_t>()),
-                                  .rows = logits.size(0),
-                                  .width = logits.size(1),
-                                  .x_row = logits.stride(0)};
+  args.x = logits.const_data_ptr();
+  args.ids = ids.mutable_data_ptr<int64_t>();
+  args.scratch = reinterpret_cast<uint64_t*>(scratch.mutable_data_ptr<int64_t>());
+  args.rows = logits.size(0), args.width = logits.size(1), args.x_row = logits.stride(0);
   launch(logits, [&](auto stream) { cuda_kernels::argmax(element_of(logits), args, stream); });
   return ids;
+}
+
+}  // namespace
+
+Tensor argmax_rows(const Tensor& logits) {
+  return can_find_largest(logits) ? find_largest(logits, {}) : logits.argmax(-1);
+}
+
+std::optional<Tensor> append_largest(const Tensor& logits, const GrowingRows& rows) {
+  if (!can_find_largest(logits) || rows.column.scalar_type() != at::kLong || rows.lengths.scalar_type() != at::kLong)
+    return std::nullopt;
+  for (const Tensor& t : {rows.running, rows.column, rows.lengths, rows.invalid}) {
+    if (t.device() != logits.device() || t.dim() != 1 || t.numel() != logits.size(0)) return std::nullopt;
+  }
+  for (const Tensor& t : {rows.running, rows.lengths, rows.invalid}) {
+    if (!t.is_contiguous()) return std::nullopt;
+  }
+  cuda_kernels::ArgMax args{};
+  args.running = rows.running.const_data_ptr<bool>();
+  args.column = rows.column.mutable_data_ptr<int64_t>(), args.column_row = rows.column.stride(0);
+  args.lengths = rows.lengths.mutable_data_ptr<int64_t>(), args.invalid = rows.invalid.mutable_data_ptr<bool>();
+  args.pad = rows.pad;
+  return find_largest(logits, args);
 }
 
 std::optional<Tensor> sample_rows(const Tensor& logits, const Tensor& settings, bool wants_ranks) {
@@ -250,6 +274,7 @@ Tensor gather_pages(const Tensor&, const Tensor&, const Tensor&, int64_t, at::Sc
 }
 std::optional<Tensor> paged_prefill(const Prefill&, const Pages&) { return std::nullopt; }
 Tensor argmax_rows(const Tensor& logits) { return logits.argmax(-1); }
+std::optional<Tensor> append_largest(const Tensor&, const GrowingRows&) { return std::nullopt; }
 std::optional<Tensor> sample_rows(const Tensor&, const Tensor&, bool) { return std::nullopt; }
 
 #endif

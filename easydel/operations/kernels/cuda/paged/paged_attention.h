@@ -62,6 +62,19 @@ std::optional<at::Tensor> paged_prefill(const Prefill& prefill, const Pages& pag
 // The index of the largest of each row of [R, V], int64 [R]: the first of equal ones.
 at::Tensor argmax_rows(const at::Tensor& logits_RV);
 
+// Rows of tokens that are generated: what a step changes.
+struct GrowingRows {
+  at::Tensor running;  // [R] bool
+  at::Tensor column;   // [R] int64, strided: where the next tokens go
+  at::Tensor lengths;  // [R] int64
+  at::Tensor invalid;  // [R] bool
+  int64_t pad = 0;
+};
+// Chooses the largest of each row, or `pad` where it does not run, and stores it in the column; counts the lengths of
+// running rows, and marks those whose largest is NaN or -infinity as invalid. nullopt where there is no kernel for
+// that.
+std::optional<at::Tensor> append_largest(const at::Tensor& logits_RV, const GrowingRows& rows);
+
 // A token of each row of [R, V]. settings [2, R], float64 on the same device: the temperature, 0 for the largest logit,
 // and a number in [0, 1) for the draw. [3, R], float64: the token, -1 where a logit is not a number or none is
 // possible; its log-probability, regardless of the temperature; and its rank, 1 for the largest, where that is wanted.

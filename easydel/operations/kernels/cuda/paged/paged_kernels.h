@@ -79,6 +79,14 @@ struct ArgMax {
   int64_t* ids;       // [rows]
   uint64_t* scratch;  // argmax_scratch() of them
   int64_t rows, width, x_row;
+
+  // Where `running` is not null: rows that do not run get `pad`; ids go to `column` too, `column_row` apart; of running
+  // rows, lengths are counted, and those without a value above -infinity, or with a NaN, marked as invalid.
+  const bool* running;
+  int64_t* column;
+  int64_t* lengths;
+  bool* invalid;
+  int64_t column_row, pad;
 };
 int64_t argmax_scratch(int64_t rows);
 void argmax(Element type, const ArgMax& args, Stream stream);

@@ -145,6 +145,20 @@ __device__ inline uint64_t warp_most(uint64_t x) {
 
 __device__ inline int64_t index_of(uint64_t x) { return static_cast<int64_t>(~static_cast<uint32_t>(x)); }
 
+__device__ inline void finish_row(const ArgMax& a, int64_t row, uint64_t most) {
+  const int64_t index = index_of(most);
+  if (!a.running) {
+    a.ids[row] = index;
+    return;
+  }
+  const bool runs = a.running[row];
+  const auto value = static_cast<uint32_t>(most >> 32);
+  a.ids[row] = a.column[row * a.column_row] = runs ? index : a.pad;
+  if (!runs) return;
+  ++a.lengths[row];
+  if (value <= static_cast<uint32_t>(ranked(-INFINITY, 0) >> 32) || value == ~0u) a.invalid[row] = true;
+}
+
 // A block for a part of a row.
 template <class T, bool kPacked>
 __global__ void __launch_bounds__(kMaxThreads) argmax_kernel(const ArgMax a) {
@@ -179,7 +193,7 @@ __global__ void __launch_bounds__(kMaxThreads) argmax_kernel(const ArgMax a) {
   most = warp_most(threadIdx.x < kMaxThreads / kWarp ? all[threadIdx.x] : 0);
   if (threadIdx.x != 0) return;
   if (gridDim.x == 1) {
-    a.ids[blockIdx.y] = index_of(most);
+    finish_row(a, blockIdx.y, most);
   } else {
     a.scratch[static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x] = most;
   }
@@ -188,7 +202,7 @@ __global__ void __launch_bounds__(kMaxThreads) argmax_kernel(const ArgMax a) {
 __global__ void argmax_merge_kernel(const ArgMax a, int parts) {
   const int lane = threadIdx.x;
   const uint64_t most = warp_most(lane < parts ? a.scratch[static_cast<int64_t>(blockIdx.x) * parts + lane] : 0);
-  if (lane == 0) a.ids[blockIdx.x] = index_of(most);
+  if (lane == 0) finish_row(a, blockIdx.x, most);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "easydel/operations/kernels/cuda/row_products.h"
+#include "easydel/operations/kernels/cuda/rows/row_products.h"
 
 #include <ATen/ATen.h>
 
@@ -8,7 +8,7 @@
 #ifdef EASYDEL_CUDA_KERNELS
 #include "easydel/operations/kernels/cuda/launch.h"
 #include "easydel/operations/kernels/cuda/packed_layout.h"
-#include "easydel/operations/kernels/cuda/row_kernels.h"
+#include "easydel/operations/kernels/cuda/rows/row_kernels.h"
 #endif
 
 namespace easydel::operations::cuda_fused {
@@ -86,10 +86,7 @@ std::vector<Tensor> multiply_rows(const Tensor& given, const std::vector<RowMap>
   args.x = x.const_data_ptr();
   args.vectors = static_cast<int>(x.numel() / x.size(-1));
   if (around.norm.defined()) {
-    const RmsNormOptions& norm = around.norm_options;
-    args.norm = around.norm.const_data_ptr();
-    args.eps = static_cast<float>(norm.eps), args.offset = static_cast<float>(norm.weight_offset);
-    args.cast_first = !norm.multiply_before_cast && x.element_size() == 2;
+    args.norm = row_norm(x, around);
   }
   const Tensor residual = around.residual.defined() ? around.residual.contiguous() : Tensor();
   if (residual.defined()) args.residual = residual.const_data_ptr();

@@ -9,6 +9,54 @@ namespace {
 
 constexpr int kRowWarps = 8, kRowThreads = kRowWarps * kWarp;
 
+template <class T>
+__device__ inline float rounded(float x) {
+  return wide(narrow<T>(x));
+}
+
+// The sum of squares of a row, by `step` threads of which this is number `first`: this thread's part of it.
+template <class T>
+__device__ inline float squares_of(const void* x, int64_t row, int packs, int first, int step) {
+  float squares = 0;
+  for (int i = first; i < packs; i += step) {
+    const Pack<T> from = Pack<T>::at(x, row * packs + i);
+#pragma unroll
+    for (int e = 0; e < Pack<T>::kCount; ++e) squares += from.get(e) * from.get(e);
+  }
+  return squares;
+}
+
+// Pack i of a row, normalized if that is asked for, where the sum of its squares is known.
+template <class T>
+__device__ inline Pack<T> normalized_pack(const void* x, const RowNorm& norm, int64_t row, int packs, int i,
+                                          float squares) {
+  Pack<T> value = Pack<T>::at(x, row * packs + i);
+  if (!norm.weight) return value;
+  const float rstd = rsqrtf(squares / static_cast<float>(packs * Pack<T>::kCount) + norm.eps);
+  const Pack<T> weight = Pack<T>::at(norm.weight, i);
+#pragma unroll
+  for (int e = 0; e < Pack<T>::kCount; ++e) {
+    const float normalized = value.get(e) * rstd;
+    value.set(e, (norm.cast_first ? rounded<T>(normalized) : normalized) * (weight.get(e) + norm.offset));
+  }
+  return value;
+}
+
+// The sums of squares of `vectors` rows, one by the block or several by a warp each; `sums` has room for a warp.
+template <class T, int kVectors>
+__device__ inline void find_squares(const void* x, int64_t first, int vectors, int packs, float* sums) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  if (kVectors == 1) {
+    const float all = block_sum(squares_of<T>(x, first, packs, threadIdx.x, kRowThreads), sums);
+    __syncthreads();
+    if (threadIdx.x == 0) sums[0] = all;
+  } else if (warp < vectors) {
+    const float all = warp_sum(squares_of<T>(x, first + warp, packs, lane, kWarp));
+    if (lane == 0) sums[warp] = all;
+  }
+  __syncthreads();
+}
+
 // Sixteen bytes of a row of weights.
 template <class T, CodeFormat kFormat>
 __host__ __device__ constexpr int piece_weights() {
@@ -103,8 +151,8 @@ __device__ inline void add_dense(const uint4& first, const uint4& second, const 
 
 constexpr int64_t kMaxHeldBytes = 96 * 1024;
 template <class Kernel>
-void allow_shared(Kernel kernel, int64_t bytes) {  // a kernel has some of its own besides
-  if (bytes > 40 * 1024)
+void allow_shared(Kernel kernel, int64_t bytes, int64_t own = 8 * 1024) {  // own: what the kernel has besides, at most
+  if (bytes + own > 48 * 1024)
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
 }
 

@@ -20,10 +20,7 @@ struct RowProduct {
   const void* x;  // [vectors, width]
   int vectors;
 
-  // x is normalized first, where there is a weight.
-  const void* norm;  // [width] of x's type, or null
-  float eps, offset;
-  bool cast_first;
+  RowNorm norm;
 
   // What becomes of the results, rounded to x's type: added to `residual`, [vectors, rows] or null; or of two matrices
   // act(first) * second, into the first one's y.

@@ -1,34 +1,9 @@
 // One vector, or a few dense ones: a warp, or some of a block, computes two rows at a time. The block normalizes the
 // vectors itself and keeps them; whoever has both rows of a pair rotates them, or multiplies the gate with the other.
-#include "easydel/operations/kernels/cuda/row_kernels.h"
-#include "easydel/operations/kernels/cuda/row_parts.cuh"
+#include "easydel/operations/kernels/cuda/rows/row_around.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {
-
-// Two rows that are computed together: of one matrix, or gated, of two.
-struct RowPair {
-  int matrix, first, second;
-  int pair;  // which of a head's is rotated, or -1
-};
-__device__ inline RowPair rows_of(const RowProduct& a, int index) {
-  if (a.gated) return {0, index, index, -1};
-  int m = 0;
-  for (; m + 1 < a.count; ++m) {
-    const int pairs = static_cast<int>((a.matrices[m].weight.rows + 1) / 2);
-    if (index < pairs) break;
-    index -= pairs;
-  }
-  if (!a.matrices[m].rotated) return {m, 2 * index, 2 * index + 1, -1};
-  const int in_head = a.head_size / 2, head = index / in_head * a.head_size, i = index % in_head;
-  if (a.interleaved || i >= a.half) return {m, head + 2 * i, head + 2 * i + 1, i < a.half ? i : -1};
-  return {m, head + i, head + i + a.half, i};
-}
-
-template <class T>
-__device__ inline float rounded(float x) {
-  return wide(narrow<T>(x));
-}
 
 template <class T, CodeFormat kFormat, int kVectors>
 struct RowBlock {
@@ -43,45 +18,12 @@ struct RowBlock {
   // The vectors, normalized where that is asked for; `sums` has room for a warp.
   __device__ void hold(float* sums) const {
     const int packs = static_cast<int>(a.layout.width / Pack<T>::kCount);
-    if (a.norm) find_squares(packs, sums);
+    if (a.norm.weight) find_squares<T, kVectors>(a.x, 0, a.vectors, packs, sums);
     for (int v = 0; v < a.vectors; ++v) {
       const Held own{x.at + v * Held::bytes(a.layout.width) / 16, x.pieces};
-      const float rstd = a.norm ? rsqrtf(sums[v] / static_cast<float>(a.layout.width) + a.eps) : 1.0f;
-      for (int i = threadIdx.x; i < packs; i += kRowThreads) {
-        Pack<T> value = Pack<T>::at(a.x, v * packs + i);
-        if (a.norm) {
-          const Pack<T> weight = Pack<T>::at(a.norm, i);
-#pragma unroll
-          for (int e = 0; e < Pack<T>::kCount; ++e) {
-            const float normalized = value.get(e) * rstd;
-            value.set(e, (a.cast_first ? rounded<T>(normalized) : normalized) * (weight.get(e) + a.offset));
-          }
-        }
-        own.put(i, value);
-      }
+      for (int i = threadIdx.x; i < packs; i += kRowThreads)
+        own.put(i, normalized_pack<T>(a.x, a.norm, v, packs, i, sums[v]));
     }
-  }
-  // Of one vector by the block, of several by a warp each.
-  __device__ void find_squares(int packs, float* sums) const {
-    const auto sum = [&](int v, int first, int step) {
-      float squares = 0;
-      for (int i = first; i < packs; i += step) {
-        const Pack<T> from = Pack<T>::at(a.x, v * packs + i);
-#pragma unroll
-        for (int e = 0; e < Pack<T>::kCount; ++e) squares += from.get(e) * from.get(e);
-      }
-      return squares;
-    };
-    const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-    if (kVectors == 1) {
-      const float all = block_sum(sum(0, threadIdx.x, kRowThreads), sums);
-      __syncthreads();
-      if (threadIdx.x == 0) sums[0] = all;
-    } else if (warp < a.vectors) {
-      const float all = warp_sum(sum(warp, lane, kWarp));
-      if (lane == 0) sums[warp] = all;
-    }
-    __syncthreads();
   }
 
   __device__ const uint4* row_at(int matrix, int row) const {
@@ -138,32 +80,7 @@ struct RowBlock {
   __device__ float result(const Rows& rows, int r, float sum) const {
     const RowProduct::Matrix& matrix = a.matrices[rows.matrix[r]];
     if constexpr (kFormat == CodeFormat::Int8) sum *= scale_at(matrix.weight, a.layout, rows.row[r], 0);
-    if (matrix.bias) sum += wide(static_cast<const T*>(matrix.bias)[rows.row[r]]);
-    return sum;
-  }
-
-  __device__ void store(const RowPair& pair, const Rows& rows, int v, float first, float second) const {
-    const RowProduct::Matrix& matrix = a.matrices[pair.matrix];
-    const int64_t row = v * matrix.weight.rows;
-    T* y = static_cast<T*>(matrix.y) + row;
-    first = result(rows, 0, first), second = result(rows, 1, second);
-    if (a.gated) {
-      const float act = activate(rounded<T>(first), a.gelu).value;
-      y[pair.first] = narrow<T>(rounded<T>(act) * rounded<T>(second));
-      return;
-    }
-    if (pair.pair >= 0) {
-      const float c = a.cos[v * a.table_row + pair.pair], s = a.sin[v * a.table_row + pair.pair];
-      const float one = rounded<T>(first), two = rounded<T>(second);
-      first = one * c - two * s, second = two * c + one * s;
-    }
-    if (a.residual) {
-      const T* more = static_cast<const T*>(a.residual) + row;
-      first = wide(more[pair.first]) + rounded<T>(first);
-      if (pair.second < matrix.weight.rows) second = wide(more[pair.second]) + rounded<T>(second);
-    }
-    y[pair.first] = narrow<T>(first);
-    if (pair.second < matrix.weight.rows) y[pair.second] = narrow<T>(second);
+    return with_bias<T>(matrix, rows.row[r], sum);
   }
 };
 
@@ -235,7 +152,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     for (int v = 1; v < kVectors; ++v) {
       if (lane == v) first = totals[v][0], second = totals[v][1];
     }
-    if (index < pairs && lane < a.vectors && warp % split == 0) block.store(pair, rows, lane, first, second);
+    if (index < pairs && lane < a.vectors && warp % split == 0)
+      store_pair<T>(a, pair, lane, block.result(rows, 0, first), block.result(rows, 1, second));
     index += stride, pair = next_pair, rows = next_rows;
   }
 }
@@ -269,6 +187,8 @@ void row_product(Element type, const RowProduct& args, Stream stream) {
   int64_t rows = 0;
   for (int m = 0; m < args.count; ++m) rows += args.matrices[m].weight.rows;
   if (rows == 0) return;
+  if (type != Element::Float32 && (args.layout.codes != CodeFormat::Dense || args.vectors >= 3))
+    return row_codes(type, args, stream);
   with_type(type, [&](auto t) {
     using T = decltype(t);
     if (args.layout.codes != CodeFormat::Dense)
