@@ -7,8 +7,8 @@
 
 #include "easydel/core/error.h"
 #include "easydel/io/safetensors/safetensors.h"
+#include "easydel/operations/kernels/cpu/amx/tile_product.h"
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
-#include "easydel/operations/kernels/cpu/tile_product.h"
 #include "easydel/operations/quantized/arguments.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

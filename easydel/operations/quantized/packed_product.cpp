@@ -6,7 +6,7 @@
 #include <map>
 
 #include "easydel/core/error.h"
-#include "easydel/operations/kernels/cpu/tile_product.h"
+#include "easydel/operations/kernels/cpu/amx/tile_product.h"
 #include "easydel/operations/kernels/cuda/packed_weights.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/quantized/arguments.h"

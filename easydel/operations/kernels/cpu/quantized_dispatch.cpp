@@ -1,6 +1,6 @@
 #include "easydel/core/cpu.h"
+#include "easydel/operations/kernels/cpu/amx/tile_product.h"
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
-#include "easydel/operations/kernels/cpu/tile_product.h"
 
 namespace easydel::operations::kernels {
 

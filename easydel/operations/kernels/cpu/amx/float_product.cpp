@@ -5,8 +5,8 @@
 #include <array>
 #include <vector>
 
+#include "easydel/operations/kernels/cpu/amx/tiles.h"
 #include "easydel/operations/kernels/cpu/float_product.h"
-#include "easydel/operations/kernels/cpu/tiles.h"
 
 namespace easydel::operations::kernels {
 namespace {

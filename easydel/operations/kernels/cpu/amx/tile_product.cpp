@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "easydel/operations/kernels/cpu/tile_product.h"
-#include "easydel/operations/kernels/cpu/tiles.h"
+#include "easydel/operations/kernels/cpu/amx/tile_product.h"
+#include "easydel/operations/kernels/cpu/amx/tiles.h"
 
 namespace easydel::operations::kernels {
 namespace {
