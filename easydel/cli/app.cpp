@@ -91,8 +91,8 @@ int run(int argc, char** argv) {
   app.add_option("--log", level, "Log level: debug, info, warning, error or off")->envname("EASYDEL_LOG");
   std::string cpu;
   app.add_option("--cpu", cpu,
-                 "CPU kernels to use: baseline, avx2, avx2_vnni, avx512 or avx512_vnni (default: the best that this "
-                 "machine supports)")
+                 "CPU kernels to use: baseline, avx2, avx2_vnni, avx512, avx512_vnni or amx (default: the best that "
+                 "this machine supports)")
       ->envname("EASYDEL_CPU");
   app.parse_complete_callback([&] {
     try {

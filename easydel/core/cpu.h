@@ -16,7 +16,8 @@ const char* to_string(CpuKind kind);  // "baseline", "avx2", "avx2_vnni", "avx51
 std::vector<CpuKind> cpu_kinds();  // those that this machine has, in ascending order
 
 // The kind in use: the highest of this machine, unless EASYDEL_CPU names a lower one, which torch's own kernels are
-// then held to as well. ConfigError if EASYDEL_CPU names no kind of this machine. Decided at the first call.
+// then held to as well (avx512 and avx512_vnni: to those without AMX). ConfigError if EASYDEL_CPU names no kind of this
+// machine. Decided at the first call.
 CpuKind cpu_kind();
 
 // Whether kernels of `kind` may run: this machine has it, and EASYDEL_CPU does not name a lower one.

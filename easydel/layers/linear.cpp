@@ -45,7 +45,8 @@ const operations::PackedCodes* readable_codes(const at::Tensor& x, const std::sh
   return codes && operations::can_multiply_packed(x, *codes) ? codes : nullptr;
 }
 
-// Only generation rounds x: elsewhere results are those of the weights that codes stand for.
+// Only generation, and the fused step of one token, rounds x: elsewhere results are those of the weights that codes
+// stand for.
 operations::Activations activations_for(const operations::PackedCodes& codes) {
   return c10::InferenceMode::is_enabled() ? operations::activations_without_gradient(codes)
                                           : operations::Activations::kFloat;

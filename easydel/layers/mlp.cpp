@@ -53,7 +53,8 @@ at::Tensor MLP::finish(const std::vector<at::Tensor>& projected) const {
 at::Tensor MLP::add_to(const at::Tensor& x, const Norm& norm) const {
   operations::AroundProducts before{.gate = &act_};
   if (!norm.describe(before)) return x + (*this)(norm(x));
-  if (const auto inner = gate_ ? Linear::apply_around(x, {gate_, up_}, before) : std::nullopt) {
+  const bool is_scaled = spec_.gate_scale != 1 || spec_.out_scale != 1;
+  if (const auto inner = gate_ && !is_scaled ? Linear::apply_around(x, {gate_, up_}, before) : std::nullopt) {
     const at::Tensor kept = dropped((*inner)[0]);
     const auto added = Linear::apply_around(kept, {down_}, {.residual = x});
     return added ? (*added)[0] : x + (*down_)(kept);
@@ -67,7 +68,7 @@ at::Tensor MLP::add_to(const at::Tensor& x, const Norm& norm) const {
 
 bool MLP::keeps_inner(at::Device device) const {
   return !device.is_cuda() || (!gate_ && !gate_up_) || act_.gated == operations::GatedKernel::None ||
-         spec_.dropout > 0 || !down_->is_plain();
+         spec_.dropout > 0 || !down_->is_plain() || parallel();
 }
 
 bool MLP::drops() const {

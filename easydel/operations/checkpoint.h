@@ -13,7 +13,7 @@ namespace easydel::operations {
 enum class CheckpointRule { Everything, Nothing, AllDots, OnlyNames, NamedExcept, AllExcept, NamedExceptFamilies };
 
 // EasyDeL's policies. A "dot" is a result of operations::linear or grouped_linear, with the name that it was called
-// with, or of blockwise attention, "attn_output".
+// with, or of blockwise, flash and cuDNN attention, "attn_output".
 //   "", none, everything_saveable         nothing is recomputed
 //   nothing_saveable                      all of it is
 //   checkpoint_dots, dots_saveable, checkpoint_dots_with_no_batch_dims, dots_with_no_batch_dims_saveable

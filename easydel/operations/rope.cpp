@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/core/dtype.h"
+#include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/threading/parallel.h"
@@ -153,7 +154,8 @@ bool are_rotated_together(const Tensor& q, const Tensor& k) {
 
 std::optional<std::pair<Tensor, Tensor>> norm_and_rotate(const Tensor& q, const Tensor& k, const HeadNorms& norms,
                                                          const RopeTable& table, RopeStyle style) {
-  if (!are_rotated_together(q, k)) return std::nullopt;
+  // A checkpoint's first run has no gradients, and must compute what the second does.
+  if (!are_rotated_together(q, k) || inside_checkpoint()) return std::nullopt;
   for (const Tensor& t : {q, k, norms.q, norms.k}) {
     if (at::GradMode::is_enabled() && t.requires_grad()) return std::nullopt;
   }

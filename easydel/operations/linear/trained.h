@@ -1,6 +1,6 @@
 // Parts of a decoder layer whose gradients are computed together, on a GPU: fewer launches and less memory than if each
 // operation had its own. Without a kernel for that, or where no gradient is needed, they are nullopt. The values are
-// those of the operations one by one; gradients that are sums are rounded once.
+// those of the operations one by one; sums of gradients are rounded after each product.
 #pragma once
 
 #include <ATen/core/Tensor.h>

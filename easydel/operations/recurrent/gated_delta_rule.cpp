@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/norm.h"
@@ -176,7 +177,8 @@ Recurred gated_delta_rule(const Tensor& given_q, const Tensor& given_k, const Te
   const Tensor reading = queries * reads, writing = (keys * left).transpose(-1, -2);
 
   Tensor h = state.defined() ? state : at::zeros({v.size(0), heads, k.size(3), width}, v.options());
-  if (v.is_cuda() && at::GradMode::is_enabled() && (solved.requires_grad() || h.requires_grad())) {
+  const bool has_gradient = at::GradMode::is_enabled() && (solved.requires_grad() || h.requires_grad());
+  if (v.is_cuda() && (has_gradient || inside_checkpoint())) {
     const torch::autograd::variable_list done =
         ChunkScan::apply(fresh, corrections, reading, scores, writing, keeps, h);
     return {done[0].transpose(0, 1).transpose(2, 3).flatten(1, 2).narrow(1, 0, tokens), done[1]};

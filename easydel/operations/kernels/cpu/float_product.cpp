@@ -65,8 +65,8 @@ bool are_some_vectors(int64_t vectors, int64_t width, int64_t rows) {
 }
 
 int64_t float_product_rows() {
-  static const bool is_wide = use_cpu_kind(CpuKind::kAvx512);
-  return is_wide ? 24 : 32;
+  static const bool has_tiles = use_cpu_kind(CpuKind::kAmx), is_wide = use_cpu_kind(CpuKind::kAvx512);
+  return has_tiles ? 64 : is_wide ? 24 : 32;
 }
 
 bool multiplies_bfloat16() {

@@ -1,4 +1,5 @@
-// Products of float32 matrices for AVX2 and AVX-512: packed panels, and a tile of results held in registers.
+// Products of float32 matrices for AVX2 and AVX-512 (packed panels, and a tile of results held in registers), and in
+// the tiles of AMX.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,8 @@ struct FloatProduct {
   int64_t m, n, k;
 };
 
-// Wider products are computed in blocks of this many columns. Any split, of rows or columns, gives the same bits.
+// Wider products are computed in blocks of this many columns. Any split, of rows or columns, gives the same bits, of
+// finite numbers.
 constexpr int64_t kFloatProductColumns = 512;
 
 // On the calling thread only.

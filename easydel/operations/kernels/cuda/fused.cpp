@@ -248,7 +248,8 @@ cuda_kernels::CausalConv causal_conv_args(const Tensor& x, const Tensor& weight,
 Tensor causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& runs) {
   Tensor y = at::empty(x.sizes(), x.options());
   cuda_kernels::CausalConv args = causal_conv_args(x, weight, runs, y);
-  args.bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  const Tensor dense_bias = bias.defined() && !in_packs(bias) ? bias.clone() : bias;
+  args.bias = bias.defined() ? dense_bias.const_data_ptr<float>() : nullptr;
   launch(x, [&](auto stream) { cuda_kernels::causal_conv(element_of(x), args, stream); });
   return y;
 }

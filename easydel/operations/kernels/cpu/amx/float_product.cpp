@@ -3,7 +3,8 @@
 // next to 32 rows of a.
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <cstdlib>
+#include <new>
 
 #include "easydel/operations/kernels/cpu/amx/tiles.h"
 #include "easydel/operations/kernels/cpu/float_product.h"
@@ -69,8 +70,9 @@ inline void read(const Lines& from, int64_t line, int64_t count, int64_t k, int6
   }
 }
 
+// Whether all are finite, and their nearest bfloat16, too.
 inline bool is_finite(const Numbers& n) {
-  const __m512 most = _mm512_set1_ps(__FLT_MAX__);
+  const __m512 most = _mm512_castsi512_ps(_mm512_set1_epi32(0x7f7f7fff));
   __mmask16 all = 0xffff;
   for (int64_t i = 0; i < kLanes; ++i) {
     all &= _mm512_cmp_ps_mask(_mm512_abs_ps(n.low[i]), most, _CMP_LE_OQ);
@@ -92,9 +94,10 @@ bool pack(const Lines& from, int64_t line, int64_t count, int64_t k, int64_t dep
       for (int64_t part = 0; part < kParts; ++part) {
         __m512i words[kLanes];
         for (int64_t i = 0; i < kLanes; ++i) {
-          words[i] = upper_halves(n.low[i], n.high[i]);
-          n.low[i] = rest_of(n.low[i]);
-          n.high[i] = rest_of(n.high[i]);
+          const __m512 low = nearest_bfloat16(n.low[i]), high = nearest_bfloat16(n.high[i]);
+          words[i] = upper_halves(low, high);
+          n.low[i] = _mm512_sub_ps(n.low[i], low);
+          n.high[i] = _mm512_sub_ps(n.high[i], high);
         }
         if constexpr (kOfColumns) transpose(words);
         uint16_t* out = to + (part * 2 + tile) * kTileElements;
@@ -171,20 +174,40 @@ void put(const Sums& sums, const float* start, int64_t start_row, float* c, int6
   }
 }
 
-uint16_t* aligned(std::vector<uint16_t>& memory, int64_t elements) {
-  constexpr std::uintptr_t kLine = 64;
-  memory.resize(static_cast<std::size_t>(elements) + kLine / sizeof(uint16_t));
-  return reinterpret_cast<uint16_t*>((reinterpret_cast<std::uintptr_t>(memory.data()) + kLine - 1) / kLine * kLine);
-}
+// Grows as needed. Not a std::vector, whose functions, compiled for AVX-512, other files might be linked with.
+class Buffer {
+ public:
+  Buffer() = default;
+  ~Buffer() { std::free(memory_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  uint16_t* room_for(int64_t elements) {
+    if (elements > size_) {
+      constexpr std::size_t kLine = 64;
+      std::free(memory_);
+      size_ = 0;
+      memory_ = static_cast<uint16_t*>(std::aligned_alloc(
+          kLine, (static_cast<std::size_t>(elements) * sizeof(uint16_t) + kLine - 1) / kLine * kLine));
+      if (!memory_) throw std::bad_alloc();
+      size_ = elements;
+    }
+    return memory_;
+  }
+
+ private:
+  uint16_t* memory_ = nullptr;
+  int64_t size_ = 0;
+};
 
 }  // namespace
 
 void float_product_amx(const FloatProduct& p);
 void float_product_amx(const FloatProduct& p) {
-  static thread_local std::vector<uint16_t> memory_a, memory_b;
+  static thread_local Buffer memory_a, memory_b;
   constexpr int64_t kPanelElements = kDepth / kStep * kStepElements;
-  uint16_t* const panel_a = aligned(memory_a, kPanelElements);
-  uint16_t* const block_b = aligned(memory_b, kColumns / kPanel * kPanelElements);
+  uint16_t* const panel_a = memory_a.room_for(kPanelElements);
+  uint16_t* const block_b = memory_b.room_for(kColumns / kPanel * kPanelElements);
   const Lines rows{p.a.data, p.a.row, p.a.column, p.a.rows, p.a.columns};
   const Lines columns{p.b.data, p.b.column, p.b.row, p.b.columns, p.b.rows};
   const TileScope tiles;

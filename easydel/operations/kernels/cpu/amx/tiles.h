@@ -65,6 +65,14 @@ inline __m512i upper_halves(__m512 first, __m512 second) {
   return _mm512_permutex2var_epi16(_mm512_castps_si512(first), _mm512_load_si512(kOdd), _mm512_castps_si512(second));
 }
 
+// The nearest bfloat16, of two the even one, as floats; x is finite.
+inline __m512 nearest_bfloat16(__m512 x) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  return _mm512_castsi512_ps(_mm512_and_si512(sum, _mm512_set1_epi32(~0xffff)));
+}
+
 // What is left of x without its upper half, which holds eight of its 24 bits; 0 where that is not finite.
 inline __m512 rest_of(__m512 x) {
   const __m512 upper = _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(~0xffff)));

@@ -1,6 +1,8 @@
 // Cross-entropy of rows of logits, and its gradient.
 #include <cooperative_groups.h>
 
+#include <algorithm>
+
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
 #include "easydel/operations/kernels/cuda/launch_after.cuh"
 
@@ -227,9 +229,13 @@ struct Parts {
 Parts parts_for(const CrossEntropy& a) {
   const auto aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
   if (a.width % 4 != 0 || !aligned(a.logits) || !aligned(a.d_logits) || !can_overlap()) return {0, 0};
+  int device = 0, shared = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  const int64_t room = shared - (2 << 10);  // the kernel has some of its own
   for (int blocks = 1; blocks <= kMaxCluster; blocks *= 2) {
     const int64_t elements = (a.width + 4 * blocks - 1) / (4 * blocks) * 4,
-                  most = blocks < kMaxCluster ? kUsualPart : kMaxPart;
+                  most = std::min<int64_t>(room, blocks < kMaxCluster ? kUsualPart : kMaxPart);
     if (elements * int64_t{sizeof(float)} <= most) return {blocks, static_cast<int>(elements)};
   }
   return {0, 0};
@@ -238,7 +244,7 @@ Parts parts_for(const CrossEntropy& a) {
 template <class Kernel>
 void launch_parts(Kernel* kernel, const CrossEntropy& args, Parts parts, Stream stream) {
   const std::size_t bytes = static_cast<std::size_t>(parts.elements) * sizeof(float);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kMaxPart));
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {static_cast<unsigned>(parts.blocks), 1, 1};
