@@ -1,5 +1,6 @@
 // easydel classify: the labels of images, texts and recordings.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <CLI/CLI.hpp>
 #include <iomanip>
@@ -203,7 +204,8 @@ void add_classify_command(CLI::App& app) {
                      "classify openai/clip-vit-base-patch32 --image cat.jpg --label \"a cat\" --label \"a dog\"",
                      "classify textattack/bert-base-uncased-SST-2 --text \"I liked it.\" --top-k 1",
                      "classify textattack/bert-base-uncased-SST-2 --data reviews.jsonl --text-field review --json"}));
-  command->callback([options] {
+  command->callback([options, command] {
+    require<UsageError>(command->count("--text-field") == 0 || !options->data.empty(), "--text-field needs --data.");
     require<UsageError>(options->top_k >= 1, "--top-k must be at least 1; got ", options->top_k, ".");
     on_ranks(options->model, [&](World& world) { run(*options, world); });
   });

@@ -107,6 +107,8 @@ at::Tensor check_prompt(const BaseModule& module, const at::Tensor& input_ids, s
 ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const PromptInputs& given,
                                           std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
                                           int64_t copies) {
+  require<ConfigError>(!given.second_per_grid_ts.defined() || given.pixel_values_videos.defined(),
+                       "[generate] second_per_grid_ts is of videos and needs pixel_values_videos; got none.");
   const auto on_device = [&](const at::Tensor& tensor, std::string_view name) {
     require_like(tensor, input_ids, name);
     return tensor.defined() ? tensor.to(input_ids.device(), at::kLong) : tensor;

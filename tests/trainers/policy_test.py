@@ -323,12 +323,13 @@ class Policies(unittest.TestCase):
                 self.assertLess(largest_difference(alone[1], ours[1]), 1e-5)
 
     def test_completions_are_judged_while_others_are_written(self):
-        """A tool answers once the reward was asked about a completion that called none: of a rollout that has not ended."""
+        """A tool answers once the reward was asked about a second completion that called none: the score of the first is there
+        while the rollout has not ended."""
         job, arguments = self.tool_job()
         asked = self.directory / "asked"
         programs = {"waits": f"import json, pathlib, sys, time\nfor line in sys.stdin:\n    while not pathlib.Path({str(asked)!r}).exists(): time.sleep(0.01)\n"
                              "    print(json.dumps(json.loads(line)['arguments']['word']), flush=True)\n",
-                    "judge": f"import json, pathlib, sys\nfor line in sys.stdin:\n    pathlib.Path({str(asked)!r}).touch()\n"
+                    "judge": f"import json, pathlib, sys\nfor n, line in enumerate(sys.stdin):\n    if n == 1: pathlib.Path({str(asked)!r}).touch()\n"
                              "    print(len(json.loads(line)['completion']), flush=True)\n"}
         for name, code in programs.items():
             (self.directory / f"{name}.py").write_text(code)

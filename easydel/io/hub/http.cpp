@@ -78,6 +78,7 @@ struct Transfer {
   std::stop_token stop;
   std::chrono::seconds silence_limit;
   std::size_t max_body;
+  std::size_t header_bytes = 0;
   int64_t sent = 0;
   int64_t moved = -1;  // bytes in both directions at the last check
   std::chrono::steady_clock::time_point moved_at;
@@ -88,16 +89,26 @@ struct Transfer {
 };
 
 std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) {
-  auto& response = static_cast<Transfer*>(user)->response;
-  const std::string_view line(data, size);
-  if (line.starts_with("HTTP/")) {  // also the final status after "100 Continue"
-    response.headers.clear();
-    const auto space = line.find(' ');
-    response.status = space == line.npos ? 0 : std::atoi(std::string(line.substr(space)).c_str());
-  } else if (const auto colon = line.find(':'); colon != line.npos) {
-    response.headers.emplace_back(std::string(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
+  constexpr std::size_t kMaxHeaders = 1 << 20;
+  auto& transfer = *static_cast<Transfer*>(user);
+  HttpResponse& response = transfer.response;
+  try {
+    transfer.header_bytes += size;
+    require<FormatError>(transfer.header_bytes <= kMaxHeaders, "[http] ", without_query(response.url),
+                         ": the headers are larger than 1 MiB.");
+    const std::string_view line(data, size);
+    if (line.starts_with("HTTP/")) {  // also the final status after "100 Continue"
+      response.headers.clear();
+      const auto space = line.find(' ');
+      response.status = space == line.npos ? 0 : std::atoi(std::string(line.substr(space)).c_str());
+    } else if (const auto colon = line.find(':'); colon != line.npos) {
+      response.headers.emplace_back(std::string(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
+    }
+    return size;
+  } catch (...) {
+    transfer.error = std::current_exception();
+    return 0;
   }
-  return size;
 }
 
 double megabytes(const Transfer& transfer) { return static_cast<double>(transfer.max_body) / (1 << 20); }

@@ -15,10 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of an image on another server.
-constexpr int64_t kMaxImageBytes = 32 << 20;
-constexpr std::chrono::seconds kFetchTime{10};
-
 // Of data:image/png;base64,….
 std::string data_uri_bytes(std::string_view url, const std::string& at) {
   const std::size_t comma = url.find(',');
@@ -44,7 +40,8 @@ std::string local_bytes(const std::string& name, const std::string& allowed, con
 }
 
 // A listed host may have any address, others where "*" is listed a public one; every redirect is held to the same.
-std::string fetched_bytes(const std::string& url, const ServiceOptions& options, const std::string& at) {
+std::string fetched_bytes(const std::string& url, const ServiceOptions& options, const std::string& at,
+                          FetchBudget& budget) {
   const std::vector<std::string>& allowed = options.allowed_media_domains;
   const auto has = [&](const std::string& name) {
     return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& each) {
@@ -54,8 +51,11 @@ std::string fetched_bytes(const std::string& url, const ServiceOptions& options,
   };
   require_field(!allowed.empty(), at, at,
                 " is a URL; this server fetches none. Send a data URI, or start it with --allowed-media-domains.");
+  const auto left = std::chrono::ceil<std::chrono::seconds>(budget.ends - std::chrono::steady_clock::now());
+  require_field(left.count() > 0 && budget.bytes > 0, at, at,
+                " comes after what a request may fetch: 32 MiB in 10 s. Send data URIs.");
   HttpClientOptions client{
-      .user_agent = "easydel/" + options.version, .time_limit = kFetchTime, .max_body_bytes = kMaxImageBytes};
+      .user_agent = "easydel/" + options.version, .time_limit = left, .max_body_bytes = budget.bytes};
   try {
     const auto is_listed = [&](const std::string& host) { return host != "*" && has(host); };
     client.public_addresses_only = !is_listed(url_host(url));
@@ -67,6 +67,7 @@ std::string fetched_bytes(const std::string& url, const ServiceOptions& options,
     };
     easydel::HttpResponse response = HttpClient(client).send({.url = url});
     require<IoError>(response.ok(), "the server answered with status ", response.status, ".");
+    budget.bytes -= static_cast<int64_t>(response.body.size());
     return std::move(response.body);
   } catch (const Error& error) {
     refuse_field(at, at, " could not be fetched: ", error.what());
@@ -75,7 +76,7 @@ std::string fetched_bytes(const std::string& url, const ServiceOptions& options,
 
 }  // namespace
 
-std::string read_image(Fields& part, const std::string& at, const ServiceContext& context) {
+std::string read_image(Fields& part, const std::string& at, const ServiceContext& context, FetchBudget& budget) {
   const Json* given = part.object("image_url");
   require_field(given != nullptr, at + ".image_url", at, ".image_url is required.");
   Fields fields(*given, at + ".image_url.");
@@ -90,7 +91,8 @@ std::string read_image(Fields& part, const std::string& at, const ServiceContext
   constexpr std::string_view kFile = "file://";
   if (url.starts_with(kFile))
     return local_bytes(url.substr(kFile.size()), context.options.allowed_local_media_path, path);
-  if (url.starts_with("http://") || url.starts_with("https://")) return fetched_bytes(url, context.options, path);
+  if (url.starts_with("http://") || url.starts_with("https://"))
+    return fetched_bytes(url, context.options, path, budget);
   refuse_field(path, path, " must be a data URI, or a file or an http URL where the server allows it; got \"",
                url.substr(0, 40), "\".");
 }

@@ -15,6 +15,7 @@ constexpr std::array<std::string_view, 6> kChatRoles{"system", "developer", "use
 struct ImageList {
   const ServiceContext& context;
   std::vector<std::string>* images;
+  FetchBudget& budget;
 };
 
 // Text parts of a content, joined as vLLM joins them; the parts themselves where there is an image.
@@ -27,7 +28,7 @@ Json chat_parts(const Json& parts, const std::string& path, const ImageList& lis
     Fields fields(parts.at(i), at + ".");
     const std::string type = fields.string("type").value_or("");
     if (type == "image_url" && list.images) {
-      list.images->push_back(read_image(fields, at, list.context));
+      list.images->push_back(read_image(fields, at, list.context, list.budget));
       kept.push_back(Json::object({{"type", "image"}}));
       has_image = true;
       continue;
@@ -136,8 +137,9 @@ Json read_messages(const Json& messages, const std::string& path, const ServiceC
   const std::string* source = context.templates.find("default");
   const bool knows_developer = source && source->find("developer") != std::string::npos;
   Json out = Json::array();
+  FetchBudget budget;
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    out.push_back(chat_message(messages.at(i), concat(path, "[", i, "]"), knows_developer, {context, images}));
+    out.push_back(chat_message(messages.at(i), concat(path, "[", i, "]"), knows_developer, {context, images, budget}));
   }
   return out;
 }

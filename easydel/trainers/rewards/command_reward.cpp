@@ -15,6 +15,8 @@ class CommandReward final : public Reward {
         timeout_(settings.number("timeout", 10)),
         workers_(static_cast<std::size_t>(std::max(settings.number("workers", 1), 0.0))) {
     require<ConfigError>(timeout_ > 0 && workers_ > 0, "[rewards] timeout and workers of command must be positive.");
+    require<ConfigError>(workers_ <= kMaxRewardWorkers, "[rewards] workers of command must be at most ",
+                         kMaxRewardWorkers, "; got ", workers_, ".");
     processes_.resize(workers_);
   }
   std::string name() const override { return "command"; }

@@ -15,7 +15,8 @@ class HttpReward final : public Reward {
       : url_(settings.text("url")), timeout_(static_cast<int64_t>(settings.number("timeout", 10))) {
     require<ConfigError>(timeout_.count() > 0, "[rewards] timeout of http must be at least one second.");
     const double workers = settings.number("workers", 1);
-    require<ConfigError>(workers >= 1, "[rewards] workers of http must be positive; got ", workers, ".");
+    require<ConfigError>(workers >= 1 && workers <= kMaxRewardWorkers, "[rewards] workers of http must be from 1 to ",
+                         kMaxRewardWorkers, "; got ", workers, ".");
     lanes_.count = static_cast<std::size_t>(workers);
     const std::string batch = settings.text("batch", "group");
     require<ConfigError>(batch == "group" || batch == "rollout",

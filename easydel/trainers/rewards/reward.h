@@ -35,6 +35,8 @@ struct RewardLanes {
   Unit unit = Unit::Rollout;
 };
 
+constexpr std::size_t kMaxRewardWorkers = 256;
+
 class Reward {
  public:
   virtual ~Reward() = default;

@@ -1,6 +1,7 @@
 #include "easydel/trainers/rewards/running_scores.h"
 
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "easydel/core/error.h"
@@ -44,17 +45,27 @@ RunningScores::RunningScores(const std::vector<std::unique_ptr<Reward>>& rewards
     }
     scores_[r].resize(count);
     missing_ += count;
+    if (!is_whole) early_ += count, early_missing_ += count;
   }
-  for (Lane& lane : lanes_) lane.thread = std::thread([this, &lane] { run(lane); });
+  try {
+    for (Lane& lane : lanes_) lane.thread = std::thread([this, &lane] { run(lane); });
+  } catch (const std::system_error& error) {
+    stop();
+    fail<IoError>("[rewards] ", lanes_.size(), " workers cannot be started: ", error.what(), ". Set fewer workers.");
+  }
 }
 
-RunningScores::~RunningScores() {
+RunningScores::~RunningScores() { stop(); }
+
+void RunningScores::stop() {
   {
     const std::lock_guard lock(mutex_);
     stops_ = true;
   }
   changed_.notify_all();
-  for (Lane& lane : lanes_) lane.thread.join();
+  for (Lane& lane : lanes_) {
+    if (lane.thread.joinable()) lane.thread.join();
+  }
 }
 
 void RunningScores::add(std::size_t index, RewardInput input) {
@@ -92,6 +103,7 @@ void RunningScores::run(Lane& lane) {
       const std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < found.size(); ++i) scores_[lane.reward][unit.places[i]] = found[i];
       missing_ -= found.size();
+      if (reward.lanes().unit != RewardLanes::Unit::Rollout) early_missing_ -= found.size();
       if (missing_ > 0) continue;
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -108,13 +120,14 @@ void RunningScores::check() const {
 }
 
 std::optional<double> RunningScores::share_done() const {
-  const std::size_t all = asked_.size() * is_added_.size();
   const std::lock_guard lock(mutex_);
-  return all > 0 ? std::optional(1 - static_cast<double>(missing_) / static_cast<double>(all)) : std::nullopt;
+  if (early_ == 0) return std::nullopt;
+  return 1 - static_cast<double>(early_missing_) / static_cast<double>(early_);
 }
 
 std::vector<RewardScores> RunningScores::finish(const std::vector<RewardInput>& inputs) {
   for (std::size_t r = 0; r < rewards_.size(); ++r) {
+    check();
     if (rewards_[r]->lanes().count > 0) continue;
     scores_[r] = rewards_[r]->score(inputs);
     require_all(*rewards_[r], scores_[r], inputs.size());

@@ -32,7 +32,8 @@ class RunningScores {
   // Whether a reward has failed: the others are not asked any more, and check() throws what it threw.
   bool has_failed() const { return has_failed_; }
   void check() const;
-  // The share of the scores of rewards with lanes that are there; nothing without such rewards.
+  // The share of the scores that are there, of rewards with lanes that are not asked about all of a rollout; nothing
+  // without such rewards.
   std::optional<double> share_done() const;
   // All scores of each reward, of inputs that were added: the other rewards are asked now, on this thread. ConfigError
   // for a reward that gives another number of scores.
@@ -59,6 +60,7 @@ class RunningScores {
 
   void put(Asked& asked, std::size_t index, const RewardInput& input);
   void run(Lane& lane);
+  void stop();
 
   const std::vector<std::unique_ptr<Reward>>& rewards_;
   std::size_t group_;
@@ -68,7 +70,8 @@ class RunningScores {
   std::condition_variable changed_;
   std::vector<RewardScores> scores_;
   std::vector<bool> is_added_;
-  std::size_t missing_ = 0;  // scores of rewards with lanes
+  std::size_t missing_ = 0;                    // scores of rewards with lanes
+  std::size_t early_ = 0, early_missing_ = 0;  // those of rewards that are not asked about all of a rollout
   bool stops_ = false;
   std::atomic<bool> has_failed_ = false;
   std::exception_ptr error_;

@@ -41,13 +41,14 @@ RolloutFunction make_mixture_rollouts(std::shared_ptr<BaseModule> policy, std::s
                                       const RolloutArguments& arguments) {
   return [policy = std::move(policy), reference = std::move(reference), coefficient, tokenizer = tokenizer.shared(),
           arguments](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
-                     CompletionSink*) {
+                     CompletionSink* sink) {
     RolloutResult result;
     result.completions.resize(prompts.size());
     // Without padding, which positions would have to know of: prompts of one length at a time.
     std::map<std::size_t, std::vector<std::size_t>> by_length;
     for (std::size_t i = 0; i < prompts.size(); ++i) by_length[prompts[i].size()].push_back(i);
     for (const auto& [length, places] : by_length) {
+      if (sink) sink->check();
       std::vector<int64_t> ids;
       GenerateOptions options;
       for (const std::size_t place : places) {

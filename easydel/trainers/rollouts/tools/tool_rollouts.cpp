@@ -75,7 +75,7 @@ class ToolRollouts {
       });
       if (turns.empty()) break;
       for (const Turn& turn : turns) calls += static_cast<double>(turn.calls.size());
-      failures += extend(turns, prompts, result);
+      failures += extend(turns, prompts, result, sink);
       if (turns.empty()) break;
       go_on(turns, prompts, key.fold("tools").fold(static_cast<uint64_t>(round)), result);
     }
@@ -118,10 +118,11 @@ class ToolRollouts {
 
   // Calls the tools of all turns and puts their answers behind the completions; those that have no room for them end
   // as they are. How many calls failed.
-  double extend(std::vector<Turn>& turns, const std::vector<Ids>& prompts, RolloutResult& result) {
+  double extend(std::vector<Turn>& turns, const std::vector<Ids>& prompts, RolloutResult& result,
+                const CompletionSink* sink) {
     std::vector<ToolCall> calls;
     for (const Turn& turn : turns) calls.insert(calls.end(), turn.calls.begin(), turn.calls.end());
-    const std::vector<ToolAnswer> answers = ask(calls);
+    const std::vector<ToolAnswer> answers = ask(calls, sink);
     double failures = 0;
     std::size_t next = 0;
     std::vector<Turn> left;
@@ -204,15 +205,19 @@ class ToolRollouts {
     return {all.begin() + static_cast<std::ptrdiff_t>(before.size()), all.end()};
   }
 
-  // On the first rank; all get the answers.
-  std::vector<ToolAnswer> ask(const std::vector<ToolCall>& calls) {
+  // On the first rank; all get the answers, or the error of a tool or of a reward that has failed meanwhile.
+  std::vector<ToolAnswer> ask(const std::vector<ToolCall>& calls, const CompletionSink* sink) {
+    const auto call = [&] {
+      if (sink) sink->check();
+      return tools_->call(calls);
+    };
     const Parallel* parallel = model_->parallel().get();
-    if (!parallel || parallel->is_single()) return tools_->call(calls);
+    if (!parallel || parallel->is_single()) return call();
     std::string text;
     if (parallel->everyone().rank() == 0) {
       try {
         Json list = Json::array();
-        for (const ToolAnswer& answer : tools_->call(calls))
+        for (const ToolAnswer& answer : call())
           list.push_back(Json::object({{"text", answer.text}, {"failed", answer.has_failed}}));
         text = list.dump();
       } catch (const std::exception& error) {
