@@ -177,7 +177,7 @@ class Seeing(unittest.TestCase):
             processor = write_processor(model, directory)
             if FAMILY == "smolvlm":
                 return same_answer_about_a_video(self, model, processor, directory, "what is this <video> ?", 2.0)
-            with self.assertRaisesRegex(AssertionError, "supports only images. Videos: qwen2_vl, qwen3_vl, smolvlm."):
+            with self.assertRaisesRegex(AssertionError, "supports only images. Videos: qwen2_vl, qwen2_5_vl, qwen3_vl, smolvlm."):
                 run("generate", folder, "--task", "image-text-to-text", "--prompt", "what", "--video", draw_frames(directory))
 
     def test_wrong_counts_are_one_clear_line(self):
