@@ -86,7 +86,8 @@ TEST(Rewards, RefuseWhatTheyDoNotKnow) {
     return Json::object({{"type", "http"}, {"url", "http://127.0.0.1:1/"}, {key, value}});
   };
   refused(server("batch", "all"), "[rewards] batch of http must be \"group\" or \"rollout\"; got \"all\".");
-  refused(server("workers", 0), "[rewards] workers of http must be positive; got 0.");
+  refused(server("workers", 0), "[rewards] workers of http must be from 1 to 256; got 0.");
+  refused(server("workers", 1000), "[rewards] workers of http must be from 1 to 256; got 1000.");
   EXPECT_TRUE(make_rewards(Json()).empty());
 }
 
