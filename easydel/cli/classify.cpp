@@ -10,6 +10,7 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/image_inputs.h"
+#include "easydel/cli/options/text_vectors.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/help.h"
 #include "easydel/cli/terminal/text.h"
@@ -58,23 +59,11 @@ void require_task(const BaseModule& module, TaskType task, const char* flag, con
                              ". Use a model of the task ", task_name(task), ".");
 }
 
-// One at a time, so that no padding is needed: decoders may have no pad token.
 at::Tensor text_logits(const BaseModule& module, const ClassifyArguments& options,
                        const std::vector<std::string>& texts) {
-  const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options.model);
-  require<NotSupportedError>(tokenizer.has_value(), "[classify] ", options.model.model,
-                             " has no tokenizer that this build can read.");
-  const int64_t most = module.config().max_position_embeddings;
   std::vector<at::Tensor> rows;
-  for (const std::string& text : texts) {
-    const std::vector<int32_t> ids = (*tokenizer)->encode_ids(text);
-    const auto count = static_cast<int64_t>(ids.size());
-    require<ConfigError>(count > 0 && (most <= 0 || count <= most), "[classify] a text must have 1 to ", most,
-                         " tokens; got ", count, ": \"", text, "\".");
-    ModelInputs inputs;
-    inputs.input_ids = at::tensor(ids, at::kInt).to(module.options().device, at::kLong).unsqueeze(0);
+  for (const ModelInputs& inputs : inputs_of_texts("classify", options.model, module, texts))
     rows.push_back(module(inputs).logits);
-  }
   return at::cat(rows);
 }
 

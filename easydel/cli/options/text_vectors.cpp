@@ -78,20 +78,27 @@ TextPooling text_pooling(const fs::path& directory, const std::string& given) {
   return pooling;
 }
 
-at::Tensor text_vectors(const ModelOptions& options, const BaseModule& module, const std::vector<std::string>& texts,
-                        const TextPooling& pooling) {
+std::vector<ModelInputs> inputs_of_texts(const char* command, const ModelOptions& options, const BaseModule& module,
+                                         const std::vector<std::string>& texts) {
   const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options);
-  require<NotSupportedError>(tokenizer.has_value(), "[embed] ", options.model,
+  require<NotSupportedError>(tokenizer.has_value(), "[", command, "] ", options.model,
                              " has no tokenizer that this build can read.");
   const int64_t most = module.config().max_position_embeddings;
-  std::vector<at::Tensor> rows;
+  std::vector<ModelInputs> all;
   for (const std::string& text : texts) {
     const std::vector<int32_t> ids = (*tokenizer)->encode_ids(text);
     const auto count = static_cast<int64_t>(ids.size());
-    require<ConfigError>(count > 0 && (most <= 0 || count <= most), "[embed] a text must have 1 to ", most,
+    require<ConfigError>(count > 0 && (most <= 0 || count <= most), "[", command, "] a text must have 1 to ", most,
                          " tokens; got ", count, ": \"", text, "\".");
-    ModelInputs inputs;
-    inputs.input_ids = at::tensor(ids, at::kInt).to(module.options().device, at::kLong).unsqueeze(0);
+    all.emplace_back().input_ids = at::tensor(ids, at::kInt).to(module.options().device, at::kLong).unsqueeze(0);
+  }
+  return all;
+}
+
+at::Tensor text_vectors(const ModelOptions& options, const BaseModule& module, const std::vector<std::string>& texts,
+                        const TextPooling& pooling) {
+  std::vector<at::Tensor> rows;
+  for (const ModelInputs& inputs : inputs_of_texts("embed", options, module, texts)) {
     const at::Tensor states = module(inputs).last_hidden_state;
     require<NotSupportedError>(states.defined(), "[embed] ", module.type_name(),
                                " gives no states of tokens. Load its base model with --task embedding.");

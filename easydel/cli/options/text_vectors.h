@@ -23,6 +23,11 @@ struct TextPooling {
 // is the strategy in place of the file's. FormatError on broken files, NotSupportedError on other modules.
 TextPooling text_pooling(const std::filesystem::path& directory, const std::string& given);
 
+// Each text by itself, so that no padding is needed: decoders may have no pad token. `command` is for errors: a text
+// without tokens, or with more than the model has positions.
+std::vector<ModelInputs> inputs_of_texts(const char* command, const ModelOptions& options, const BaseModule& module,
+                                         const std::vector<std::string>& texts);
+
 // [texts, D].
 at::Tensor text_vectors(const ModelOptions& options, const BaseModule& module, const std::vector<std::string>& texts,
                         const TextPooling& pooling);
