@@ -29,16 +29,12 @@ struct Lines {
   }
 };
 
-inline __mmask16 first_lanes(int64_t count) {
-  return count >= kLanes ? __mmask16(0xffff) : count <= 0 ? __mmask16(0) : static_cast<__mmask16>((1u << count) - 1);
-}
-
 // Sixteen lines from `line` on, and 32 of depth, with zeros beyond `count` lines and `depth` numbers.
 struct Numbers {
   __m512 low[kLanes], high[kLanes];
 };
 inline void read(const Lines& from, int64_t line, int64_t count, int64_t k, int64_t depth, Numbers& n) {
-  const __mmask16 low = first_lanes(depth), high = first_lanes(depth - kLanes);
+  const __mmask16 low = FloatLanes::first(depth), high = FloatLanes::first(depth - kLanes);
   if (from.depth_stride == 1 && !from.depths) {
     for (int64_t i = 0; i < kLanes; ++i) {
       n.low[i] = n.high[i] = _mm512_setzero_ps();
@@ -50,7 +46,7 @@ inline void read(const Lines& from, int64_t line, int64_t count, int64_t k, int6
     return;
   }
   if (from.line_stride == 1 && !from.lines) {
-    const __mmask16 mask = first_lanes(count);
+    const __mmask16 mask = FloatLanes::first(count);
     __m512i columns[kLanes];
     for (int64_t half = 0; half < 2; ++half) {
       for (int64_t i = 0; i < kLanes; ++i) {
@@ -166,7 +162,7 @@ void put(const Sums& sums, const float* start, int64_t start_row, float* c, int6
          int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t j = 0; j < columns; j += kLanes) {
-      const __mmask16 mask = first_lanes(columns - j);
+      const __mmask16 mask = FloatLanes::first(columns - j);
       __m512 sum = _mm512_load_ps(&sums.of[r][j]);
       if (start) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, start + r * start_row + j));
       _mm512_mask_storeu_ps(c + r * c_row + j, mask, sum);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "easydel/operations/kernels/cpu/float_lanes.h"
+
 namespace easydel::operations::kernels {
 namespace {
 
@@ -29,33 +31,12 @@ class TileScope {
   TileScope& operator=(const TileScope&) = delete;
 };
 
-// Rows become columns.
+// Rows become columns, whatever the words are.
 inline void transpose(__m512i (&r)[kLanes]) {
-  __m512i t[kLanes];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-  }
+  __m512 rows[kLanes];
+  for (int i = 0; i < kLanes; ++i) rows[i] = _mm512_castsi512_ps(r[i]);
+  FloatLanes::transpose(rows);
+  for (int i = 0; i < kLanes; ++i) r[i] = _mm512_castps_si512(rows[i]);
 }
 
 // The upper halves of 32 floats in a row.
